@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import pytest
@@ -25,18 +25,42 @@ BELOW = {"lists_after_mlp": False}
 SUPERVISED = {"supervised": True, "pooling": "pooler", "mlp": False}
 EVERY_TERM = {"train": "world-train", "compose": "none", "cosent": 1.0, "beta": 1.0, "rank_weight": 1.0}
 EVERY_TERM |= {"rank_lists": 1.0, "inference_weight": 0.1}
-FORMS: dict[str, list[dict[str, Any]]] = {
-    "simcse": [{}, MLM, SUPERVISED],
-    "compcse": [{}, MLM],
-    "cosent": [{}, {"model": "interaction"}, {"objective": "softmax"}, {"objective": "triplet"}],
-    "rankcse": [{}, {"ranking": "listmle"}, {"ranking": "cosent"}, BELOW, {"consistency_after_mlp": False}, MLM],
-    "rankencoder": [{}, {"similarity": "gaussian"}, MLM],
-    "mixed": [{}, EVERY_TERM | MLM],
-    "lists": [{}, {"ranking": "listmle"}, {"ranking": "cosent"}, {"ranking": "approx_ndcg"}],
+MORE_FORMS: dict[str, list[dict[str, Any]]] = {
+    "simcse": [MLM, SUPERVISED],
+    "compcse": [MLM],
+    "rankcse": [BELOW, {"consistency_after_mlp": False}, MLM],
+    "rankencoder": [{"similarity": "gaussian"}, MLM],
+    "mixed": [EVERY_TERM | MLM],
 }
-CASES = [(name, form) for name in METHODS for form in FORMS.get(name, [{}])]
+# The settings that choose a loss or a model: each of their values is a form.
+CHOICES = ("ranking", "objective", "architecture")
+# A value that needs another setting.
+NEEDS = {"cross_entropy": {"architecture": "cross-encoder"}}
+
+
+def allowed_values(annotation: Any) -> list[str]:
+    """Return the values of a setting's Literal, also inside Annotated."""
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    return [value for part in get_args(annotation)[:1] for value in allowed_values(part)]
+
+
+def forms_of(name: str) -> list[dict[str, Any]]:
+    """Return the forms of a method: its default, each other choice, and those listed above."""
+    demo = CONFIGS[name].from_parameters("demo")
+    forms: list[dict[str, Any]] = [{}]
+    for setting in CHOICES:
+        field = type(demo).model_fields.get(setting)
+        for value in allowed_values(field.annotation) if field else []:
+            if value != getattr(demo, setting):
+                forms.append({setting: value} | NEEDS.get(value, {}))
+    return forms + MORE_FORMS.get(name, [])
+
+
+CASES = [(name, form) for name in METHODS for form in forms_of(name)]
+CROSS = {"architecture": "cross-encoder"}
 # Training is tested once per method, for CoSENT's cross-encoder, and with SimCSE's other forms.
-TRAINED = [case for case in CASES if case[1] in ({}, {"model": "interaction"}) or case[0] == "simcse"]
+TRAINED = [case for case in CASES if case[1] in ({}, CROSS) or case[0] == "simcse"]
 KINDS = {kind.kind: kind for kind in (Sentences, Pairs, Triplets)}
 
 
@@ -115,6 +139,13 @@ def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
+def test_each_choice_of_a_loss_is_a_form():
+    assert ("rankcse", {"ranking": "listmle"}) in CASES
+    assert ("lists", {"ranking": "approx_ndcg"}) in CASES
+    assert ("cosent", {"objective": "mse"}) in CASES
+    assert ("cosent", CROSS) in CASES
+
+
 @pytest.mark.parametrize(("name", "form"), **named(CASES))
 def test_loss_terms_are_finite_scalars_and_every_weight_gets_a_gradient(bench: Bench, name: str, form: dict[str, Any]):
     method = bench.prepared(name, form, dropout=0.1).double()
@@ -136,7 +167,7 @@ def is_bias_without_effect(weight: str, name: str, form: dict[str, Any]) -> bool
     single output moves the scores of all pairs alike, and CoSENT's loss contains only their differences. The last bias
     moves all vectors alike, and the triplet loss contains only their distances.
     """
-    is_of_score = form == {"model": "interaction"} and weight.endswith("classifier.bias")
+    is_of_score = form == CROSS and weight.endswith("classifier.bias")
     is_of_vector = form == {"objective": "triplet"} and weight.endswith("output.LayerNorm.bias")
     is_last = is_of_vector and "attention" not in weight
     return "key.bias" in weight or (name == "cosent" and (is_of_score or is_last))

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from workbench.cli import overrides_of
-from workbench.config import CONFIGS, SEVEN_STS, BaselineConfig, CoSENTConfig, TrainingConfig
+from workbench.config import BUNDLED_MODELS, CONFIGS, SEVEN_STS, BaselineConfig, CoSENTConfig, TrainingConfig
 from workbench.data import TRANSFER, dataset_names
+from workbench.data._catalogue import CATALOGUE
 from workbench.files import OWN_FILES
 from workbench.views.papers import read_papers
 
@@ -216,3 +217,13 @@ def test_the_tables_of_results_are_those_of_the_recorded_rows(monkeypatch: pytes
     monkeypatch.syspath_prepend(str(PROJECT / "benchmarks"))
     texts = importlib.import_module("claims").written()
     assert {path: path.read_text(encoding="utf-8") for path in texts} == texts
+
+
+def test_each_bundled_set_and_encoder_has_a_row_in_the_page_of_the_data():
+    page = (PROJECT / "data" / "README.md").read_text(encoding="utf-8")
+    table = page.partition("## Bundled sets")[2].partition("###")[0]
+    names = [name for name, entry in CATALOGUE.items() if entry.bundled]
+    names += BUNDLED_MODELS
+    assert "world-train" in names
+    missing = [name for name in names if f"`{name}`" not in table]
+    assert not missing

@@ -244,7 +244,7 @@ def test_autocast_and_bfloat16_inputs_are_computed_in_float32(loss: Callable[[Te
 
 @pytest.mark.parametrize("spread", [1 / 0.0125, 1e4])
 @pytest.mark.parametrize(
-    "name", ["info_nce", "js", "entropy", "listnet", "listmle", "graded_listmle", "cosent_lists", "cosent"]
+    "name", ["info_nce", "js_consistency", "entropy_consistency", "listnet", "listmle", "graded_listmle", "cosent_lists", "cosent"]
 )
 def test_extreme_logits_are_as_right_as_float32_can_hold_them(name: str, spread: float) -> None:
     scores, teacher = cosines(8, 8), cosines(8, 8, seed=1)

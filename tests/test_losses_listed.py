@@ -119,7 +119,8 @@ def public_losses() -> list[str]:
     for name, function in vars(losses).items():
         if not inspect.isfunction(function) or name.startswith("_"):
             continue
-        if inspect.signature(function).return_annotation == losses.info_nce.__annotations__["return"]:
+        returned = inspect.signature(function).return_annotation
+        if str(returned) == str(losses.info_nce.__annotations__["return"]):
             names.append(name)
     return names
 
