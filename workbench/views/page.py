@@ -82,8 +82,15 @@ def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, exp
     title = paragraph(f"<b>{escape(view.query)}</b>{f' <small>({place})</small>' if place else ''}")
     # Both are in one row if there is room; a table that may scroll is reached by Tab.
     width = f"flex:1 1 {20 + 4.3 * len(view.ranks):g}em;min-width:0;max-width:max-content;overflow:auto"
-    reached = {"data_scroll": "yes", "tabindex": 0, "role": "group", "aria_label": "targets"}
-    table = tag("div", _target_table(view, targets, explains), style=width, **reached)
+    table = tag(
+        "div",
+        _target_table(view, targets, explains),
+        style=width,
+        data_scroll="yes",
+        tabindex=0,
+        role="group",
+        aria_label="targets",
+    )
     chart = slope_svg(view)
     if chart and not is_live:  # front ends remove drawings from HTML
         data = base64.b64encode(chart.encode()).decode()
@@ -97,21 +104,25 @@ def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, exp
 
 def _target_table(view: QueryView, targets: int, explains: str) -> str:
     """Return a table: letter, target, gold and its rank if known, a column for each label; KCC and NDCG below."""
-    gold, (first, *_) = view.gold, view.ranks
-    heads = th("") + th("target", "text") + ("" if gold is None else th("gold") + th("gold rank", "narrow"))
+    gold = view.gold
+    first = next(iter(view.ranks))
+    heads = th("") + th("target", "text")
     columns = [_rank_cells(view, label, is_shaded=label != first) for label in view.scores]
+    measures = {}
     if gold is not None:
+        heads += th("gold") + th("gold rank", "narrow")
         columns = [[td(f"{value:.4g}") for value in gold], map(td, _format_ranks(view.ranks["gold"])), *columns]
-    rows = list(zip(view.table.index, view.table["target"], *columns, strict=True))
+        measures = {"KCC": kendall, "NDCG": ndcg}
     lines = []
     nearest = {*view.nearest(targets).table.index}
-    for letter, target, *cells in (row for row in rows if row[0] in nearest):
-        button = tag("button", letter, value=explains + letter, title="why this rank?") if explains else letter
-        shown, rest = target[:_LONG], target[_LONG:]
-        text = details(shown, escape(rest)) if rest else escape(shown)
-        lines.append(tag("tr", td(button), td(text, "text"), *cells, data_row=letter))
-    for name, measure in (("KCC", kendall), ("NDCG", ndcg)) if gold is not None else ():
-        values = [measure(view.table["gold"], scores) for scores in view.scores.values()]
+    for letter, target, *cells in zip(view.table.index, view.table["target"], *columns, strict=True):
+        if letter in nearest:
+            button = tag("button", letter, value=explains + letter, title="why this rank?")
+            rest = target[_LONG:]
+            text = details(target[:_LONG], escape(rest)) if rest else escape(target)
+            lines.append(tag("tr", td(button if explains else letter), td(text, "text"), *cells, data_row=letter))
+    for name, measure in measures.items():
+        values = [measure(gold, scores) for scores in view.scores.values()]
         numbers = [td("undefined" if np.isnan(value) else f"{100 * value:.1f}") for value in values]
         lines.append(tag("tr", tag("th", name, class_="measure", colspan=4), *numbers))
     return table_tag(heads, view.scores, lines)
@@ -119,7 +130,8 @@ def _target_table(view: QueryView, targets: int, explains: str) -> str:
 
 def _rank_cells(view: QueryView, label: str, *, is_shaded: bool) -> list[str]:
     """Return a cell for each target: rank, distance from the reference (shaded), and score."""
-    ranks, cells = view.ranks[label], []
+    cells = []
+    ranks = view.ranks[label]
     moves = rank_displacement(ranks, next(iter(view.ranks.values())))
     for rank, move, score in zip(_format_ranks(ranks), moves.tolist(), view.scores[label], strict=True):
         shade = math.ceil(6 * abs(move) / max(len(ranks) - 1, 1) - 1e-6)
@@ -147,7 +159,7 @@ def slope_svg(view: QueryView) -> str:
     short = shortened(ranks, 18)
     deepest = float(ranks.max(axis=None))
     step = max(36, min(80, 200 // (len(short) - 1)))
-    across = [24 + step * place for place in range(len(short))]
+    across = range(24, 24 + step * len(short), step)
     name_width = 7.2 * max(map(len, short.values()))
     top = 14 + round(0.5 * name_width)
     depth = _APART * min(deepest, DRAWN)
@@ -161,24 +173,41 @@ def slope_svg(view: QueryView) -> str:
     colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(ranks)))
     drawn = []
     for letter, target, colour in zip(ranks.index, shown.table["target"], colours, strict=True):
-        own = ranks.loc[letter].to_dict()
-        rooms = [4 + 5 * len(tied[rank]) for tied, rank in zip(ties, own.values(), strict=True)]
-        line = _draw_line(list(zip(across, map(height, own.values()), rooms, strict=True)), colour)
+        own = ranks.loc[letter]
+        rooms = [4 + 5 * len(tied[rank]) for tied, rank in zip(ties, own, strict=True)]
+        line = _draw_line(list(zip(across, map(height, own), rooms, strict=True)), colour)
         named = "".join(f"\n{name}: rank {rank:g}" for name, rank in own.items())
         title = tag("title", escape(f"{letter}: {truncate(target, _LONG)}{named}"))
         drawn.append(tag("g", title, line, data_row=letter))
     for (name, cut), x, tied in zip(short.items(), across, ties, strict=True):
-        slanted = {"text_anchor": "start", "transform": f"rotate(-30 {x} {top - 8})", "font_weight": "bold"}
-        heading = tag("text", escape(cut), x=x, y=top - 8, **slanted)
+        heading = tag(
+            "text",
+            escape(cut),
+            x=x,
+            y=top - 8,
+            text_anchor="start",
+            transform=f"rotate(-30 {x} {top - 8})",
+            font_weight="bold",
+        )
         drawn.append(tag("g", tag("title", escape(name)), heading))
         letters = (tag("text", " ".join(both), x=x, y=f"{height(rank) + 4:g}") for rank, both in tied.items())
         drawn.append(tag("g", *letters, pointer_events="none"))
-    wide = across[-1] + 0.87 * name_width + 24
-    high = top + depth + 8
-    size = {"width": f"{wide:g}", "height": f"{high:g}", "viewBox": f"0 0 {wide:g} {high:g}"}
-    font = {"text_anchor": "middle", "font_family": "sans-serif", "font_size": 12, "fill": GREY}
-    named = {"xmlns": "http://www.w3.org/2000/svg", "aria_label": _CHART}
-    return tag("svg", *drawn, **named, **size, **font, role="img")
+    wide = f"{across[-1] + 0.87 * name_width + 24:g}"
+    high = f"{top + depth + 8:g}"
+    return tag(
+        "svg",
+        *drawn,
+        xmlns="http://www.w3.org/2000/svg",
+        aria_label=_CHART,
+        width=wide,
+        height=high,
+        viewBox=f"0 0 {wide} {high}",
+        text_anchor="middle",
+        font_family="sans-serif",
+        font_size=12,
+        fill=GREY,
+        role="img",
+    )
 
 
 def _draw_line(ends: Sequence[tuple[float, float, float]], colour: str) -> str:

@@ -1,5 +1,6 @@
 """Every pair of a suite in a table with its ranks, and the chosen pair with the partners of its sentences."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
@@ -17,7 +18,15 @@ from workbench.views.explorer import TARGETS, Explorer
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView, extract_table, rank_displacement
 
-_SIDES = ("sentence1", "sentence2")
+_SIDES = ["sentence1", "sentence2"]
+_TITLES = {
+    "sentence1": "sentence 1",
+    "sentence2": "sentence 2",
+    "subset": "subset",
+    "gold": "gold",
+    "overlap": "common words",
+    "words": "words",
+}
 
 
 class PairExplorer(Explorer):
@@ -41,25 +50,31 @@ class PairExplorer(Explorer):
         self.children[1].layout.flex_flow = "column"
 
     def read(self, data: Mapping[str, Any]) -> None:
-        table, labels = pair_table(data, self._data), list(map(str, data))
-        self.table, self._partners = table, {}  # sentence -> the rows that have it on either side
+        table = pair_table(data, self._data)
+        partners = defaultdict(list)  # sentence -> the rows that have it on either side
         for row, both in enumerate(zip(table["sentence1"], table["sentence2"], strict=True)):
             for sentence in dict.fromkeys(both):
-                self._partners.setdefault(sentence, []).append(row)
-        titles = {"sentence1": "sentence 1", "sentence2": "sentence 2", "subset": "subset", "gold": "gold"}
-        titles |= {"overlap": "common words", "words": "words"}
-        frame: Any = table[[*titles]].set_axis([*titles.values()], axis=1)
+                partners[sentence].append(row)
+        frame: Any = table[[*_TITLES]].set_axis([*_TITLES.values()], axis=1)
         frame = frame.loc[:, frame.astype(str).ne("").any()]  # without subset if no pair has one
         columns: list[dict[str, Any]] = [
             {"name": name, "digits": 2 if name == "common words" else None, "limit": is_numeric_dtype(frame[name])}
             for name in frame
         ]
+        correlations = []
+        labels = list(map(str, data))
         for label, short in shortened(labels, 24).items():
             columns.append({"name": f"rank: {label}", "title": short, "hover": label, "error": f"error: {label}"})
-        self.title, self.labels, self.ids = f"Pairs of {self._suite}", labels, table["pair_id"].tolist()
-        correlations = [f"{label} {100 * spearman(table['gold'], table[f'score: {label}']):.1f}" for label in labels]
+            correlation = spearman(table["gold"], table[f"score: {label}"])
+            correlations.append(f"{label} {100 * correlation:.1f}")
         self.note = f"; Spearman with gold x 100: {', '.join(correlations)}"
-        self.frame, self.columns = frame.join(table.filter(regex="^(rank|error): ")), columns
+        self.title = f"Pairs of {self._suite}"
+        self.labels = labels
+        self.ids = table["pair_id"].tolist()
+        self.frame = frame.join(table.filter(regex="^(rank|error): "))
+        self.columns = columns
+        self.table = table
+        self._partners = partners
 
     @property
     def selected(self) -> pd.DataFrame:
@@ -74,7 +89,8 @@ class PairExplorer(Explorer):
 
     def _title(self, row: int) -> str:
         pair = self.table.iloc[row]
-        both, where = (" / ".join(filter(None, map(str, pair[names]))) for names in ([*_SIDES], ["subset", "pair_id"]))
+        both = " / ".join(filter(None, pair[_SIDES]))
+        where = " / ".join(filter(None, [pair["subset"], str(pair["pair_id"])]))
         title = f"<b data-words>{escape(both)}</b> <small>({escape(where)}: gold {pair['gold']:.4g})</small>"
         return tag("div", paragraph(title), class_="mathjax_ignore")
 
@@ -86,7 +102,7 @@ class PairExplorer(Explorer):
         queries = self.table["sentence1"].iloc[rows]
         shown = {*queries}  # sentences that have a table
         for query, pairs in queries.groupby(queries, sort=False):
-            text = " / ".join(self.table.loc[pairs.index[0], [*_SIDES]])
+            text = " / ".join(self.table.loc[pairs.index[0], _SIDES])
             parts = ["".join(map(self._title, pairs.index)), self._table_of(query)]
             if len(pairs) > 1:
                 text = f"{query} ({len(pairs)} pairs)"
@@ -102,9 +118,11 @@ class PairExplorer(Explorer):
 
     def views(self, row: int) -> list[QueryView]:
         """Return the first sentence with all its partners, and the second if it has others."""
-        first, second = self.table.loc[row, [*_SIDES]]
-        is_shared = second != first and len(self._partners[second]) > 1
-        return [self._view(sentence) for sentence in ([first, second] if is_shared else [first])]
+        first, second = self.table.loc[row, _SIDES]
+        sentences = [first]
+        if second != first and len(self._partners[second]) > 1:
+            sentences.append(second)
+        return list(map(self._view, sentences))
 
     def _view(self, sentence: str) -> QueryView:
         rows = self.table.iloc[self._partners[sentence]]
@@ -134,23 +152,31 @@ def pair_table(scores: Mapping[str, Any], pairs: Pairs) -> pd.DataFrame:
     is_scored = ~np.isnan(list(aligned.values())).any(axis=0)
     if not is_scored.any():
         raise ValueError(f"no pair of {suite} was scored by all of {', '.join(aligned)}; score them on one set")
-    words = [[text.casefold().split() for text in side] for side in (pairs.sentence1, pairs.sentence2)]
+    overlaps = []
+    counts = []
+    for first, second in zip(pairs.sentence1, pairs.sentence2, strict=True):
+        one = first.casefold().split()
+        two = second.casefold().split()
+        overlaps.append(len({*one} & {*two}) / max(len({*one, *two}), 1))
+        counts.append(len(one) + len(two))
     columns: dict[str, Any] = {
         "pair_id": pairs.pair_id,
         "subset": pairs.subset or "",
         "sentence1": pairs.sentence1,
         "sentence2": pairs.sentence2,
         "gold": pairs.gold,
-        "overlap": [len({*one} & {*two}) / max(len({*one, *two}), 1) for one, two in zip(*words, strict=True)],
-        "words": [len(one) + len(two) for one, two in zip(*words, strict=True)],
+        "overlap": overlaps,
+        "words": counts,
     }
     table = pd.DataFrame(columns)[is_scored].reset_index(drop=True)
-    gold_ranks, columns = average_ranks(-pairs.gold[is_scored]), {}
+    gold_ranks = average_ranks(-table["gold"])
     for label, values in aligned.items():
-        ranks = average_ranks(-values[is_scored])
-        errors = rank_displacement(ranks, gold_ranks) / max(len(ranks) - 1, 1)
-        columns |= {f"score: {label}": values[is_scored], f"rank: {label}": ranks, f"error: {label}": errors}
-    return table.assign(**columns)
+        scores = values[is_scored]
+        ranks = average_ranks(-scores)
+        table[f"score: {label}"] = scores
+        table[f"rank: {label}"] = ranks
+        table[f"error: {label}"] = rank_displacement(ranks, gold_ranks) / max(len(ranks) - 1, 1)
+    return table
 
 
 def _scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.ndarray:
@@ -163,7 +189,8 @@ def _scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.nd
     table = extract_table(source, "scores")
     rows = table.loc[table["suite"] == suite]
     rows = rows.set_index(rows["pair_id"].astype(str)).reindex(list(map(str, pairs.pair_id)))
-    is_scored = rows["predicted"].notna().to_numpy()
-    if not np.allclose(rows["gold"][is_scored], pairs.gold[is_scored], rtol=0, atol=1e-9):
+    values = rows["predicted"].to_numpy(dtype=np.float64)
+    gold = np.where(np.isnan(values), pairs.gold, rows["gold"])
+    if not np.allclose(gold, pairs.gold, rtol=0, atol=1e-9):
         raise ValueError(f"{label!r} was scored on another version of {suite!r}: its gold differs; score it again")
-    return rows["predicted"].to_numpy(dtype=np.float64)
+    return values

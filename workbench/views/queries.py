@@ -86,10 +86,13 @@ class SuiteRankings:
         Raises DataError if no table has a query of the suite, ValueError if they rank different targets.
         """
         tables = {str(label): extract_table(source, "rankings") for label, source in sources.items()}
-        suites = list(dict.fromkeys(name for table in tables.values() for name in table["suite"].unique()))
+        suites = list(dict.fromkeys(name for table in tables.values() for name in table["suite"]))
         self.name = set_name(suite or next(iter(suites), ""))
-        parts = {label: table.loc[table["suite"] == self.name] for label, table in tables.items()}
-        parts = {label: part for label, part in parts.items() if len(part)}
+        parts = {
+            label: part
+            for label, table in tables.items()
+            if len(part := table.loc[table["suite"] == self.name])
+        }
         if not parts:
             needed = f"a query is a sentence in at least {FEWEST_TARGETS} pairs"
             raise DataError(f"no query of {self.name or 'any suite'} ({', '.join(suites) or 'none'} ranked); {needed}")
@@ -114,13 +117,19 @@ class SuiteRankings:
     def view(self, query_id: Any) -> QueryView:
         """Return one query under all labels; KeyError for an unknown query."""
         rows = self.rows[query_id]
-        scores = {label: values[rows] for label, values in self.scores.items()}
-        targets, place = self.table["target"].iloc[rows].tolist(), f"{self.name}, {query_id}"
-        return QueryView.from_scores(self.table["query"].iloc[rows[0]], targets, self.gold[rows], scores, place)
+        part = self.table.iloc[rows]
+        return QueryView.from_scores(
+            part["query"].iloc[0],
+            part["target"].tolist(),
+            self.gold[rows],
+            {label: values[rows] for label, values in self.scores.items()},
+            f"{self.name}, {query_id}",
+        )
 
     def distances(self, a: str, b: str | None = None) -> np.ndarray:
         """Return 1 - tau-b of each query between the scores of a and b, or gold; nan if one of them ties all."""
-        one, two = self.scores[a], self.gold if b is None else self.scores[b]
+        one = self.scores[a]
+        two = self.gold if b is None else self.scores[b]
         return np.array([1 - kendall(one[rows], two[rows]) for rows in self.rows.values()], dtype=float)
 
 
