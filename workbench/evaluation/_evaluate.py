@@ -85,8 +85,11 @@ def evaluate(
             raise RunError(f"the training of {run.path} has not finished; call fit(..., run=run) first")
         if run.has(stage):
             _require_same(run, stage, data, how, classifier)
-        inputs = {name: (each.source, each.checksum) for name, each in data.items()}
-        run.record({f"suite {name}" if name in _ROLES else name: used for name, used in inputs.items()})
+        inputs = {}
+        for name, dataset in data.items():
+            role = f"suite {name}" if name in _ROLES else name
+            inputs[role] = dataset.source, dataset.checksum
+        run.record(inputs)
         if run.has(stage):
             return Report(run.metrics(stage), run.scores(stage), run.rankings(stage))
     metrics: dict[str, Any] = {}
@@ -101,7 +104,7 @@ def evaluate(
             rankings.append(ranked)
             scores.append(_score_rows(suite, dataset.subset, dataset.pair_id, dataset.gold, predicted))
     for average, names in AVERAGES.items():
-        if all(name in metrics for name in names):
+        if metrics.keys() >= {*names}:
             seven = [metrics[name] for name in names]
             shared = [name for name in _AVERAGED if all(name in values for values in seven)]
             metrics[average] = {name: float(np.mean([values[name] for values in seven])) for name in shared}
@@ -170,17 +173,18 @@ def dev_values(method: Method, dev: Pairs) -> tuple[dict[str, float], np.ndarray
 
     They are dev_spearman and, if the method embeds sentences, dev_alignment (gold above 4 of 5) and dev_uniformity.
     """
+    geometry = {}
     if method.pairwise:
         scores = _predict(method, dev)
-        return {"dev_spearman": spearman_by_subset(dev.gold, scores, dev.subset, how=dev.how)}, scores
-    first, second = unit_rows(method.encode_plain, dev.sentence1, dev.sentence2)
-    low, high = dev.score_range
-    close, scores = dev.gold > low + 0.8 * (high - low), (first * second).sum(axis=1)
-    return {
-        "dev_spearman": spearman_by_subset(dev.gold, scores, dev.subset, how=dev.how),
-        "dev_alignment": alignment(first[close], second[close]),
-        "dev_uniformity": uniformity(np.concatenate([first, second])),
-    }, scores
+    else:
+        first, second = unit_rows(method.encode_plain, dev.sentence1, dev.sentence2)
+        scores = (first * second).sum(axis=1)
+        low, high = dev.score_range
+        close = dev.gold > low + 0.8 * (high - low)
+        geometry["dev_alignment"] = alignment(first[close], second[close])
+        geometry["dev_uniformity"] = uniformity(np.concatenate([first, second]))
+    correlation = spearman_by_subset(dev.gold, scores, dev.subset, how=dev.how)
+    return {"dev_spearman": correlation, **geometry}, scores
 
 
 def encoder_of(model: Any) -> Encode:
@@ -232,8 +236,8 @@ def _require_same(run: Run, stage: str, suites: Suites, how: str, classifier: st
     """Raise RunError if the evaluation that the run contains is not the one asked for."""
     metrics = run.metrics(stage)
     stored = [name for name, values in metrics.items() if "n" in values]  # the averages have none
-    others = {values.get("aggregation", how) for values in metrics.values()} - {how}
-    others |= {values.get("classifier", classifier) for values in metrics.values()} - {classifier}
+    options = {values.get(name) for values in metrics.values() for name in ("aggregation", "classifier")}
+    others = options - {None, how, classifier}
     if stored != list(suites) or others:
         asked = ", ".join([*suites, how, classifier])
         text = f"{run.path} contains an evaluation of {', '.join([*stored, *others])}, not of {asked}"
@@ -266,10 +270,9 @@ def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
     kcc is tau-b, in [-1, 1]; ndcg has linear gain, in [0, 1]; each is nan for a query where it is undefined (all labels
     or all scores equal). n counts the targets.
     """
-    queries: Any = table.groupby(["suite", "query_id"], sort=False)
-    rows = [
-        (*key, group["query"].iloc[0], kendall(group["gold"], group["score"]), ndcg(group["gold"], group["score"]))
-        for key, group in queries
-    ]
-    metrics = pd.DataFrame(rows, columns=["suite", "query_id", "query", "kcc", "ndcg"])
-    return metrics.assign(n=queries.size().to_numpy())
+    rows = []
+    for key, group in table.groupby(["suite", "query_id", "query"], sort=False):
+        gold = group["gold"]
+        scores = group["score"]
+        rows.append([*key, kendall(gold, scores), ndcg(gold, scores), len(group)])
+    return pd.DataFrame(rows, columns=["suite", "query_id", "query", "kcc", "ndcg", "n"])

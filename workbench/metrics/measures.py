@@ -85,7 +85,7 @@ def ndcg(gold: ArrayLike, predicted: ArrayLike, *, gain: str = "linear") -> floa
     discounts = 1 / np.log2(np.arange(len(gains)) + 2)
     _, group, size = np.unique(-scores, return_inverse=True, return_counts=True)
     ends = np.cumsum(size)
-    discount_sums = np.diff(np.concatenate([[0.0], np.cumsum(discounts)[ends - 1]]))
+    discount_sums = np.diff(np.cumsum(discounts)[ends - 1], prepend=0.0)
     reached = (np.bincount(group, weights=gains) / size) @ discount_sums
     return float(min(reached / (np.sort(gains)[::-1] @ discounts), 1.0))  # the sums of a perfect order round apart
 

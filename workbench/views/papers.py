@@ -92,19 +92,33 @@ def _published_numbers() -> pd.DataFrame:
 
 def _describe(shape: Mapping[str, Any], row: dict[Any, str]) -> dict[str, str]:
     """Return the columns that `published_table` adds to a published value."""
-    parts = re.fullmatch(shape.get("split", ".*"), row["method"])
-    words = row | {name: text or "E1" for name, text in (parts.groupdict() if parts else {}).items()}
-    task, metric = row["task"].split() if row["task"].endswith((" KCC", " NDCG")) else (row["task"], "spearman")
-    suite, command = shape["suites"].get(task, ""), shape["commands"].get(row["method"], "")
-    keys = {"profile": ("profiles", "model"), "encoder": ("encoders", "model"), "set": ("sets", "task")}
-    known = {name: shape[many][row[key]] for name, (many, key) in keys.items() if row[key] in shape[many]}
-    command = command.format(**known) if set(re.findall(r"{(\w+)}", command)) <= set(known) else ""
+    model = row["model"]
+    method = row["method"]
+    task = row["task"]
+    words = dict(row)
+    if parts := re.fullmatch(shape.get("split", ".*"), method):
+        words |= parts.groupdict("E1")
+    metric = "spearman"
+    if task.endswith((" KCC", " NDCG")):
+        task, metric = task.split()
+    suite = shape["suites"].get(task, "")
+    names = {
+        "profile": shape["profiles"].get(model),
+        "encoder": shape["encoders"].get(model),
+        "set": shape["sets"].get(task),
+    }
+    command = shape["commands"].get(method, "")
+    needed = re.findall(r"{(\w+)}", command)
+    command = command.format(**names) if all(names[name] for name in needed) else ""
     if suite in ("transfer-average", *_TRANSFER):
-        metric, command = "accuracy", command and f"{command} --set suites={','.join(_TRANSFER)}"
-    counted, setting = shape.get("counted", {}).get(row["method"], {}).get(task), shape.get("settings", {}).get(task)
-    stated = str(describe(counted)["rows"]) if counted else ""
-    if setting:
-        stated, command = setting_text(getattr(parse_command(command), setting)), ""
+        metric = "accuracy"
+        command = command and f"{command} --set suites={','.join(_TRANSFER)}"
+    stated = ""
+    if counted := shape.get("counted", {}).get(method, {}).get(task):
+        stated = str(describe(counted)["rows"])
+    if setting := shape.get("settings", {}).get(task):
+        stated = setting_text(getattr(parse_command(command), setting))
+        command = ""
     return {
         "row": shape.get("row", "{model}, {method}").format(**words).removeprefix(", "),
         "column": shape.get("column", "{task}").format(**words),

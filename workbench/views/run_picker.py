@@ -43,31 +43,41 @@ class RunPicker(View):
         runs on the same version of the suite as the newest. `before` (whether the encoder before training is shown too)
         and `seeds` are explained at `rankings`.
         """
-        self._all, self.suite = runs.reset_index(drop=True), suite
+        self._all = runs.reset_index(drop=True)
+        self.suite = suite
         self._explorers: dict[str, Any] = {}
-        facts = [read_or_warn(path, Run.facts) or {} for path in self._all["path"]]
-        ended = [str(each.get("ended", "")) for each in facts]
-        newest = suite_version(facts[ended.index(max(ended))], suite) if facts else None
-        is_newest = np.array([suite_version(each, suite) == newest for each in facts], dtype=bool)
-        shared, own = split_common_settings(self._all["settings"].tolist())
+        facts = [read_or_warn(path, Run.facts) or {} for path in runs["path"]]
+        group = runs["method"].where(runs["method"] != "base", runs["encoder"])
+        times = self._all.assign(
+            group=group.to_numpy(),
+            ended=[str(each.get("ended", "")) for each in facts],
+            version=[str(suite_version(each, suite)) for each in facts],
+        ).sort_values("ended", kind="stable")
+        is_newest = times["version"].isin(times["version"].tail(1))
+        latest = times[is_newest].groupby("group")["label"].last()
+        is_ticked = (is_newest & times["label"].isin(latest)).sort_index()
+        shared, own = split_common_settings(runs["settings"].tolist())
         self._note = f", all with {shared}" if shared else ""
-        group = self._all["method"].where(self._all["method"] != "base", self._all["encoder"])
-        latest = self._all.assign(ended=ended, group=group).loc[is_newest].sort_values("ended", kind="stable")
-        is_ticked = is_newest & self._all["label"].isin(latest.groupby("group")["label"].last()).to_numpy()
         if not (labels or is_ticked.all()):
             self._note += "; at first the newest setting of each method is ticked, on the newest version of the suite"
         self._facts = self._all[["label"]].assign(
             settings=own,
             seed=self._all["seed"],
             score=(100 * self._all["spearman"].fillna(self._all["accuracy"])).round(2),
-            finished=[time[:16].replace("T", " ") for time in ended],
+            finished=times["ended"].str[:16].str.replace("T", " "),
         )
         self.grid = TableWidget(label="runs", ticks=True, height=600)
         self.grid.set_rows(self._facts, [{"name": name} for name in self._facts])
-        self.grid.ticked = np.flatnonzero(is_ticked).tolist()
-        self.problem, self.means = Panel(), Panel()
-        check = ipywidgets.Checkbox(before, description="before", tooltip="the encoder before training", indent=False)
-        check.layout.width = "auto"
+        self._tick(np.flatnonzero(is_ticked))
+        self.problem = Panel()
+        self.means = Panel()
+        check = ipywidgets.Checkbox(
+            before,
+            description="before",
+            tooltip="the encoder before training",
+            indent=False,
+            layout={"width": "auto"},
+        )
         check.observe(self._update, "value")
         self.controls = {"seeds": dropdown("seeds", SEEDS, self._update), "before": check}
         self.seeds = seeds
@@ -87,10 +97,11 @@ class RunPicker(View):
 
     @labels.setter
     def labels(self, labels: Sequence[str]) -> None:
-        if unknown := [label for label in labels if label not in set(self._all["label"])]:
-            known = ", ".join(dict.fromkeys(self._all["label"])) or "no finished runs"
-            raise ValueError(f"no runs {', '.join(map(repr, unknown))}; there are {known}")
-        self._tick(row for row, label in enumerate(self._all["label"]) if label in labels)
+        known = self._all["label"]
+        if unknown := [label for label in labels if label not in known.array]:
+            names = ", ".join(known.unique()) or "no finished runs"
+            raise ValueError(f"no runs {', '.join(map(repr, unknown))}; there are {names}")
+        self._tick(np.flatnonzero(known.isin(labels)))
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -131,9 +142,12 @@ class RunPicker(View):
             paths = {f"{run['label']}, seed {run['seed']}": run["path"] for run in self.runs.to_dict("records")}
         else:
             paths = self.runs.groupby("label", sort=False)["path"].first().to_dict()
-        starts = [(name, path, BEFORE) for name, path in (_starts(paths) if self.before else {}).items()]
         ends = [(name, path, "") for name, path in paths.items()]
-        starts = [next((end for end in ends if self._score_alike(start, end)), start) for start in starts]
+        starts = []
+        if self.before:
+            for name, path in _starts(paths).items():
+                start = name, path, BEFORE
+                starts.append(next((end for end in ends if self._score_alike(start, end)), start))
         return list(dict.fromkeys([*starts, *ends]))
 
     def _score_alike(self, *sources: tuple[str, str, str]) -> bool:
@@ -163,14 +177,14 @@ class RunPicker(View):
         """Show the ticked runs, here and in the explorers that follow."""
         self.grid.note = f"; {len(self.grid.ticked)} ticked{self._note}"
         self.means.html = self._means()
-        problems, encoders = [], self.encoders if self._explorers else {}
+        problems = {}
         for explorer in self._explorers.values():
             try:
                 if data := getattr(self, explorer.shows):
-                    explorer.look_at(data, encoders)
+                    explorer.look_at(data, self.encoders)
             except (ValueError, WorkbenchError) as problem:  # the others follow all the same
-                problems.append(problem_html(problem))
-        self.problem.html = "".join(dict.fromkeys(problems))
+                problems[problem_html(problem)] = None
+        self.problem.html = "".join(problems)
 
     def _means(self) -> str:
         if not self.grid.ticked:
