@@ -119,9 +119,15 @@ def evaluate(
 def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Run:
     """Return the finished run `<root>/base/<digest>-s0` of a model as it is; one that exists is read."""
     if finished := finished_run(config, runs_root):
-        _warn_of_unknown_precision(finished, config)
+        if config.precision == "auto" and "precision" not in finished.facts():
+            _LOG.warning(
+                "%s was evaluated by an earlier version, perhaps in bf16; for scores in fp32: workbench rm %s, then "
+                "evaluate again",
+                *(finished.path, finished.path),
+            )
         return finished
-    model, suites = load_baseline(config), load_suites(config)
+    model = load_baseline(config)
+    suites = load_suites(config)
     precision = "fp32" if config.precision == "auto" else config.precision
     run = Run.open(config, runs_root)
     try:
@@ -132,18 +138,6 @@ def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Ru
     finally:
         run.release()
     return run
-
-
-def _warn_of_unknown_precision(run: Run, config: BaselineConfig) -> None:
-    """Warn of a run of an earlier version, for which "auto" was bf16 on some processors: it did not record which."""
-    is_unknown = config.precision == "auto" and "precision" not in run.facts()
-    if is_unknown and config.kind == "pooling" and not config.encoder.startswith("st:"):
-        _LOG.warning(
-            "%s was evaluated by an earlier version, perhaps in bf16; for scores in fp32: workbench rm %s, then "
-            "evaluate again",
-            run.path,
-            run.path,
-        )
 
 
 def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None) -> Any:
@@ -161,11 +155,13 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
     else:
         reading = checkpoint.read(config.pooling) or Reading("cls")
     encoder: Any = load_encoder(checkpoint, reading, precision=config.precision, device=config.device)
-    if config.kind == "static" and checkpoint.kind != "transformer":
-        raise EncoderError(f"{config.encoder} has no word embeddings under a transformer; leave kind out")
     if config.kind == "static":
+        if checkpoint.kind != "transformer":
+            raise EncoderError(f"{config.encoder} has no word embeddings under a transformer; leave kind out")
         return StaticWords(encoder)
-    return Whitened(encoder, sentences or [], width=config.width) if config.kind == "whitening" else encoder
+    if config.kind == "whitening":
+        return Whitened(encoder, sentences or [], width=config.width)
+    return encoder
 
 
 def dev_values(method: Method, dev: Pairs) -> tuple[dict[str, float], np.ndarray]:
@@ -228,8 +224,15 @@ def _load(suites: Suites | Sequence[str] | str) -> Suites:
 
 
 def _score_rows(suite: str, subset: list[str] | None, ids: Any, gold: np.ndarray, predicted: np.ndarray) -> Any:
-    columns = {"suite": suite, "subset": subset or [""] * len(gold), "pair_id": [str(i) for i in ids]}
-    return pd.DataFrame(columns | {"gold": gold, "predicted": predicted}).astype({"gold": float, "predicted": float})
+    return pd.DataFrame(
+        {
+            "suite": suite,
+            "subset": subset or "",
+            "pair_id": list(map(str, ids)),
+            "gold": gold.astype(float),
+            "predicted": predicted.astype(float),
+        }
+    )
 
 
 def _require_same(run: Run, stage: str, suites: Suites, how: str, classifier: str) -> None:
@@ -245,21 +248,21 @@ def _require_same(run: Run, stage: str, suites: Suites, how: str, classifier: st
 
 
 def _score_pairs(suite: str, pairs: Pairs, predicted: np.ndarray, how: str) -> tuple[dict[str, Any], pd.DataFrame]:
-    values: dict[str, Any] = {"n": len(pairs.gold)}
-    values["spearman"] = spearman_by_subset(pairs.gold, predicted, pairs.subset, how=how)
-    if np.isnan(values["spearman"]):
+    correlation = spearman_by_subset(pairs.gold, predicted, pairs.subset, how=how)
+    if np.isnan(correlation):
         _LOG.warning("%s: Spearman is undefined: fewer than two pairs, or all scores or all labels are equal", suite)
+    values: dict[str, Any] = {"n": len(pairs.gold), "spearman": correlation}
     if pairs.subset is not None:
-        values["aggregation"], values["subsets"] = how, {}
-        for name in dict.fromkeys(pairs.subset):
-            rows = np.asarray(pairs.subset) == name
-            values["subsets"][name] = {"spearman": spearman(pairs.gold[rows], predicted[rows]), "n": int(rows.sum())}
+        values["aggregation"] = how
+        values["subsets"] = subsets = {}
+        for name, rows in pd.Series(pairs.gold).groupby(pairs.subset, sort=False).indices.items():
+            subsets[name] = {"spearman": spearman(pairs.gold[rows], predicted[rows]), "n": len(rows)}
     ranked = ranking_table(pairs, predicted, suite)
     if len(ranked):
         queries: Any = per_query_metrics(ranked)
         # A query whose gold or scores are all equal has no tau; it is left out of the mean and of queries_with_kcc.
         kcc, ndcg = queries[["kcc", "ndcg"]].mean().tolist()
-        defined = int(queries["kcc"].notna().sum())
+        defined = int(queries["kcc"].count())
         values |= {"kcc": kcc, "ndcg": ndcg, "queries": len(queries), "queries_with_kcc": defined}
     return values, ranked
 

@@ -54,19 +54,25 @@ def classify(
         fit = _fit_sklearn
         powers = range(-1, 6) if set(task.splits) == {"train", "test"} else range(-2, 4)
         strengths = [2.0**power for power in powers]
-    predicted, accuracies, dev_accuracies = np.empty(len(task), dtype=int), [], []
+    predicted = np.empty(len(task), dtype=int)
+    accuracies = []
+    dev_accuracies = []
     for train, test, dev, places in _splits(encode, task):
-        folds = _folds(task.name, train)
-        parts = [(train, dev)] if dev else ((_take_rows(train, a), _take_rows(train, b)) for a, b in folds)
-        right = [[np.mean(predict(b[0]) == b[1]) for predict in fit(a, b, strengths)] for a, b in parts]
+        right = []
+        for some, held, _ in [(train, dev, None)] if dev else _folds(task.name, train):
+            right.append([np.mean(predict(held[0]) == held[1]) for predict in fit(some, held, strengths)])
         shares = [round(float(mean), 4) for mean in np.mean(right, axis=0)]  # SentEval compares what it prints
         best = int(np.argmax(shares))
-        (predict,) = fit(train, dev, strengths[best : best + 1])
+        (predict,) = fit(train, dev, [strengths[best]])
         predicted[places] = predict(test[0])
         accuracies.append(np.mean(predicted[places] == test[1]))
         dev_accuracies.append(shares[best])
-    values: dict[str, Any] = {"n": len(task), "accuracy": float(np.mean(accuracies))}
-    values |= {"dev_accuracy": float(np.mean(dev_accuracies)), "classifier": classifier}
+    values: dict[str, Any] = {
+        "n": len(task),
+        "accuracy": float(np.mean(accuracies)),
+        "dev_accuracy": float(np.mean(dev_accuracies)),
+        "classifier": classifier,
+    }
     if len(task.judged.texts) == 2:
         from sklearn.metrics import f1_score
 
@@ -89,20 +95,22 @@ def _splits(encode: Callable[[list[str]], Any], task: TransferTask) -> Iterator[
             x = np.hstack([np.abs(x - y), x * y])
         order[name] = by_length
         rows[name] = x, classes[by_length]
-    if "all" not in rows:
+    if "all" in rows:
+        for train, test, places in _folds(task.name, rows["all"]):
+            yield train, test, None, order["all"][places]
+    else:
         yield rows["train"], rows["test"], rows.get("dev"), order["test"]
-        return
-    for train, test in _folds(task.name, rows["all"]):
-        yield _take_rows(rows["all"], train), _take_rows(rows["all"], test), None, order["all"][test]
 
 
-def _folds(name: str, rows: Rows) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _folds(name: str, rows: Rows) -> Iterator[tuple[Rows, Rows, np.ndarray]]:
+    """Yield the other rows, the rows of the fold, and their positions."""
     from sklearn.model_selection import StratifiedKFold
 
     fewest = np.unique(rows[1], return_counts=True)[1].min()
     if fewest < FOLDS:
         raise DataError(f"{name}: a class has {fewest} rows; {FOLDS} folds need at least {FOLDS}")
-    return StratifiedKFold(FOLDS, shuffle=True, random_state=SEED).split(*rows)
+    for others, own in StratifiedKFold(FOLDS, shuffle=True, random_state=SEED).split(*rows):
+        yield _take_rows(rows, others), _take_rows(rows, own), own
 
 
 def _take_rows(rows: Rows, which: np.ndarray) -> Rows:

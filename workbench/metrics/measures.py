@@ -59,11 +59,10 @@ def kendall(gold: ArrayLike, predicted: ArrayLike) -> float:
     It is in [-1, 1], and nan if one side is constant or n < 2.
     """
     first, second = paired_numbers(gold, predicted)
-    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return float("nan")
     if len(first) <= _SHORT:
         a, b = (np.greater.outer(side, side) - np.less.outer(side, side) * 1.0 for side in (first, second))
-        return float((a * b).sum() / np.sqrt(np.square(a).sum() * np.square(b).sum()))
+        pairs = np.square(a).sum() * np.square(b).sum()
+        return float((a * b).sum() / np.sqrt(pairs)) if pairs else float("nan")
     from scipy.stats import kendalltau
 
     return float(kendalltau(first, second).statistic)  # pyright: ignore[reportAttributeAccessIssue]
@@ -199,9 +198,10 @@ def _directions(vectors: ArrayLike) -> np.ndarray:
 
 def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
     """Return metrics.json as a table, correlations and accuracies x 100; columns that no suite has are left out."""
-    rows = [{"suite": suite, **values} for suite, values in metrics.items()]
-    for row in rows:
-        row["classified" if "accuracy" in row else "pairs"] = row.get("n")
+    rows = []
+    for suite, values in metrics.items():
+        counted = "classified" if "accuracy" in values else "pairs"
+        rows.append({"suite": suite, counted: values.get("n"), **values})
     table: Any = pd.DataFrame(rows)
     table = table.filter(["suite", "pairs", "spearman", "kcc", "ndcg", "queries", "classified", "accuracy", "f1"])
     for name in table.columns[1:]:

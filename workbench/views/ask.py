@@ -189,14 +189,15 @@ def _require_text(sentences: list[str]) -> list[str]:
 
 def _usable(encoders: Sequence[Vectors], sentences: Sequence[str]) -> tuple[list[Vectors], str]:
     """Return the encoders that can encode the sentences, and the problems of the others as HTML."""
-    usable, problems = [], []
+    usable = []
+    problems = ""
     for vectors in encoders:
         try:
             vectors.cosines(sentences, sentences)
             usable.append(vectors)
         except Exception as problem:  # a user's own encoder may raise anything
-            problems.append(problem_html(problem, vectors.label))
-    return usable, "".join(problems)
+            problems += problem_html(problem, vectors.label)
+    return usable, problems
 
 
 class Ask(TypedView):
@@ -242,11 +243,10 @@ class Ask(TypedView):
         if encoder:
             query, *lines = self._sentences()
             models = {one.label: None if one.source == WORDS else one.model for one in self._vectors}
-            write_offline(target, models, query, lines, precision)
-        else:
-            ranking = inlined(self.html(is_static=True))
-            with atomic_write(target) as file:
-                file.write(f'<!DOCTYPE html><meta charset="utf-8"><title>Ask</title>{ranking}')
+            return write_offline(target, models, query, lines, precision)
+        ranking = inlined(self.html(is_static=True))
+        with atomic_write(target) as file:
+            file.write(f'<!DOCTYPE html><meta charset="utf-8"><title>Ask</title>{ranking}')
         return target
 
     def _sentences(self) -> list[str]:
@@ -309,7 +309,10 @@ class Why(TypedView):
         return html + or_problem(lambda: _swaps_html(encoders, sentences, self.vocabulary))
 
     def _sentences(self) -> list[str]:
-        return _require_text([self.query, self.target, *([self.other] if self.other.strip() else [])])
+        sentences = [self.query, self.target]
+        if self.other.strip():
+            sentences.append(self.other)
+        return _require_text(sentences)
 
 
 def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.DataFrame:
@@ -349,7 +352,7 @@ def reasons_html(encoders: Sequence[Vectors], sentences: Sequence[str], *, name:
     ]
     title = paragraph(f"<b>Why {escape(name)}?</b> {escape(sentences[1])}", role="status") if name else ""
     explained = paragraph(tag("small", _WORDS_NOTE.format(what=what, signs=signs)))
-    return problems + framed(title, paragraph(f"{what.capitalize()}: {full}"), "".join(words), explained)
+    return problems + framed(title, paragraph(f"{what.capitalize()}: {full}"), *words, explained)
 
 
 def _format_effect(value: float) -> str:

@@ -1,7 +1,7 @@
 """Explorers: an ordered table, the details of its chosen row, and a page to share; here the explorer of queries."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
@@ -59,7 +59,8 @@ class Explorer(View):
 
     def __init__(self, data: Mapping[str, Any], encoders: Encoders, **table: Any) -> None:
         self.grid = TableWidget(label=self.kind, **table)
-        self.detail, self.reasons = Panel(self.press), Panel(scrolls=True)
+        self.detail = Panel(self.press)
+        self.reasons = Panel(scrolls=True)
         self.controls = {name: dropdown(name, {}, self._reorder) for name in ("order", "a", "b")}
         self.grid.observe(self._draw, "chosen")
         self.look_at(data, encoders)
@@ -93,7 +94,7 @@ class Explorer(View):
                 self.grid.note = self.note
                 self.grid.set_rows(self.frame, self.columns, texts=self.texts)
                 self._sort()
-                if chosen in self.ids and self.ids.index(chosen) in self.grid.listed:
+                with suppress(ValueError):  # it is no longer listed
                     self.chosen = chosen
 
     @contextmanager
@@ -142,29 +143,34 @@ class Explorer(View):
 
     @chosen.setter
     def chosen(self, name: Any) -> None:
-        row = self.ids.index(name) if name in self.ids else -1
-        if row not in self.grid.listed:
-            raise ValueError(f"chosen is {name!r}, which is not listed; clear the search and the limits")
-        self.grid.chosen = row
+        for row in self.grid.listed:
+            if self.ids[row] == name:
+                self.grid.chosen = int(row)
+                return
+        raise ValueError(f"chosen is {name!r}, which is not listed; clear the search and the limits")
 
     def _draw(self, _: Any = None) -> None:
         if not self._is_filling:
-            row, self._why, self.reasons.html = self.grid.chosen, "", ""
+            self._why = ""
+            self.reasons.html = ""
+            row = self.grid.chosen
             self.detail.html = "" if row < 0 else or_problem(lambda: self._details(row, explains=bool(self._vectors)))
 
     def _details(self, row: int, *, is_live: bool = True, explains: bool = False) -> str:
         """Return HTML of a row; `explains` adds buttons, whose value is the number of a view and a letter."""
-        return "".join(
-            view_html(view, is_live=is_live, targets=TARGETS, explains=str(place) if explains else "")
-            for place, view in enumerate(self.views(row))
-        )
+        html = ""
+        for place, view in enumerate(self.views(row)):
+            html += view_html(view, is_live=is_live, targets=TARGETS, explains=str(place) if explains else "")
+        return html
 
     def press(self, value: str) -> None:
         """Explain the rank of the target with this button, or close its explanation."""
-        self._why, self.reasons.html = "" if value == self._why else value, ""
+        self.reasons.html = ""
+        self._why = "" if value == self._why else value
         if self._why:
             self.reasons.html = "<p>Encoding.</p>"  # an encoder takes seconds to load
-            view, letter = self.views(self.grid.chosen)[int(value[0])], value[1:]
+            letter = value[1:]
+            view = self.views(self.grid.chosen)[int(value[0])]
             sentences = [view.query, view.table.loc[letter, "target"]]
             self.reasons.html = or_problem(lambda: reasons_html(self._vectors, sentences, name=letter))
 
@@ -177,7 +183,9 @@ class Explorer(View):
 
     def _summary(self) -> str:
         text = f"{len(self.grid.listed):,} {self.kind}{self.grid.note}; ordered by: {ORDERS[self.order]}"
-        return escape(f"{text}; a: {self.a}, b: {self.b}" if self.order != "data" else text)
+        if self.order != "data":
+            text += f"; a: {self.a}, b: {self.b}"
+        return escape(text)
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
         """Yield for a page of these rows: id, text in the list, and HTML; each query is shown once."""

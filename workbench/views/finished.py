@@ -41,9 +41,12 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
 
     Raises DataError if no run was scored on `suite`, and it is neither a set nor a file.
     """
-    name, rows, first, suites = set_name(suite), [], {}, set()
+    name = set_name(suite)
+    rows = []
+    first = {}
+    suites = set()
     for row in finished_rows(runs_root):
-        suites |= {*row["scores"]}
+        suites.update(row["scores"])
         original = first.setdefault((row["digest"], row["seed"]), row["path"])
         if original != row["path"]:
             _LOG.warning("left out: %s: a copy of %s, so no further seed", row["path"], original)
@@ -81,10 +84,11 @@ def _values_on(run: Run, suite: str) -> dict[str, Any]:
 
 def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") -> str:
     """Return the number of runs; without runs the commands that make some."""
-    if len(runs):
-        return f"{len(runs)} finished run{'s' if len(runs) > 1 else ''} under {runs_root}"
-    scored = f"workbench evaluate MODEL --suites {quote(suite)} --runs {quote(str(runs_root))}"
-    command = scored if suite_file(suite) else "workbench run simcse --seed 0"
+    if count := len(runs):
+        return f"{count} finished run{'s' if count > 1 else ''} under {runs_root}"
+    command = "workbench run simcse --seed 0"
+    if suite_file(suite):
+        command = f"workbench evaluate MODEL --suites {quote(suite)} --runs {quote(str(runs_root))}"
     return f"No finished runs under {runs_root} for this suite. Make some with\n    {command}"
 
 
@@ -151,29 +155,31 @@ def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = (), m
     An evaluated encoder is labelled by its name. Runs of different seeds have the same label if their settings read the
     same: each learned from the run of its own seed. Labels leave out the settings `without`.
     """
-    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for row in rows:
-        groups[_short_label(row)].append(row)
-    own = {}
-    for name, group in groups.items():
-        named = ["encoder"] if group[0]["method"] == BaselineConfig.method else []
-        own[name] = iter(split_common_settings(list(map(_settings_text, group)), [*without, *named, *minor])[1])
-    pairs = [(name, next(own[name])) for name in map(_short_label, rows)]
-    labels = [f"{name} ({text})" if text else name for name, text in pairs]
+    groups = defaultdict(list)
+    for place, row in enumerate(rows):
+        groups[_short_label(row)].append(place)
+    labels = [""] * len(rows)
+    for name, places in groups.items():
+        named = ["encoder"] if rows[places[0]]["method"] == BaselineConfig.method else []
+        texts = [_settings_text(rows[place]) for place in places]
+        _, own = split_common_settings(texts, [*without, *named, *minor])
+        for place, text in zip(places, own, strict=True):
+            labels[place] = f"{name} ({text})" if text else name
     # Two runs of one label and seed differ in something that their settings do not show: the content of a file.
     left_out = [str([row["settings"][name] for name in without]) for row in rows]
     counts = Counter(zip(labels, (row["seed"] for row in rows), left_out, strict=True))
     same = {label for (label, *_), count in counts.items() if count > 1}
+    longer = [f"{label} {row['digest']}" for label, row in zip(labels, rows, strict=True)]
     if same and minor:
-        both = zip(labels, label_runs(rows, without, []), strict=True)
-        return [whole if label in same else label for label, whole in both]
-    return [f"{label} {row['digest']}" if label in same else label for label, row in zip(labels, rows, strict=True)]
+        longer = label_runs(rows, without, [])
+    return [whole if label in same else label for label, whole in zip(labels, longer, strict=True)]
 
 
 def _short_label(row: Mapping[str, Any]) -> str:
     if row["method"] != BaselineConfig.method:
         return row["method"]
-    kind, encoder = row["settings"]["kind"], short_value(row["settings"]["encoder"])
+    kind = row["settings"]["kind"]
+    encoder = short_value(row["settings"]["encoder"])
     return {"pooling": encoder, "tfidf": kind}.get(kind, f"{encoder}, {kind}")
 
 
@@ -208,7 +214,8 @@ def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
 
 def suite_version(facts: Mapping[str, Any], suite: str) -> list[str | None]:
     """Return the checksums of the sets of `suite` that the run with these facts was scored on."""
-    inputs, names = facts.get("inputs", {}), AVERAGES.get(suite, [set_name(suite)])
+    inputs = facts.get("inputs", {})
+    names = AVERAGES.get(suite, [set_name(suite)])
     return [inputs.get(f"suite {name}", inputs.get(name, {})).get("sha256") for name in names]
 
 

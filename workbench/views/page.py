@@ -76,7 +76,14 @@ def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, exp
     is_live: The chart is a drawing, whose lines can be pointed at, and not an image, which every front end shows.
     explains: If not "", letters are buttons, with this and the letter as their value.
     """
-    by, total = "a model" if view.gold is None else "gold or a model", len(view.table)
+    reference = "gold"
+    by = "gold or a model"
+    measures = " KCC and NDCG &times; 100."
+    if view.gold is None:
+        reference = escape(truncate(next(iter(view.ranks)), 48))
+        by = "a model"
+        measures = ""
+    total = len(view.table)
     part = f"{targets} of {total:,} targets, the nearest under {by}" if targets < total else ""
     place = escape(": ".join(filter(None, [view.place, part])))
     title = paragraph(f"<b>{escape(view.query)}</b>{f' <small>({place})</small>' if place else ''}")
@@ -96,8 +103,6 @@ def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, exp
         data = base64.b64encode(chart.encode()).decode()
         chart = f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="{_CHART}">'
     both = tag("div", table, tag("div", chart, class_="drawn"), class_="both")
-    reference = "gold" if view.gold is not None else escape(truncate(next(iter(view.ranks)), 48))
-    measures = "" if view.gold is None else " KCC and NDCG &times; 100."
     compared = _COMPARED.format(reference=reference) if len(view.ranks) > 1 else ""
     return framed(title, both, paragraph(tag("small", _LEGEND + compared + measures)))
 
@@ -133,10 +138,13 @@ def _rank_cells(view: QueryView, label: str, *, is_shaded: bool) -> list[str]:
     cells = []
     ranks = view.ranks[label]
     moves = rank_displacement(ranks, next(iter(view.ranks.values())))
-    for rank, move, score in zip(_format_ranks(ranks), moves.tolist(), view.scores[label], strict=True):
-        shade = math.ceil(6 * abs(move) / max(len(ranks) - 1, 1) - 1e-6)
-        arrow = f" {'▲' if move > 0 else '▼'}{abs(move):g}" if move else ""
-        kind = f"number shade{min(4, shade)}" if is_shaded else "number"
+    for rank, move, score in zip(_format_ranks(ranks), moves, view.scores[label], strict=True):
+        places = abs(move)
+        arrow = f" {'▲' if move > 0 else '▼'}{places:g}" if places else ""
+        kind = "number"
+        if is_shaded:
+            shade = math.ceil(6 * places / max(len(ranks) - 1, 1) - 1e-6)
+            kind += f" shade{min(4, shade)}"
         cells.append(td(f"<b>{rank}</b>{arrow}<br><small>{score:.3f}</small>", kind))
     return cells
 

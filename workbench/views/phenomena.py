@@ -82,33 +82,29 @@ def phenomena(
     require_at_most(len(relations), MOST_RELATIONS, "relations", "let the column relation name kinds of targets")
     require_at_most(len(queries), MOST_QUERIES, "queries", "take a sample of them")
     require_at_most(np.bincount(numbers).max(), MOST_TARGETS, "targets of one query", "take a sample of them")
-    groups: dict[str, Any] = {}  # label -> the folder and stage of each run, and of the baseline's run
     stage = BEFORE if name == BEFORE else ""
-    for run, path, _ in with_opponents(runs, name):
-        groups.setdefault(run["label"], []).append(((run["path"], ""), (path, stage)))
     gaps = Shares()
     shares = Shares()
     bases = Shares()
-    if every := dict.fromkeys(base for sides in groups.values() for _, base in sides):
-        shares[name] = np.mean([_shares(pairs, *source) for source in every], axis=0)
+    opponents = pd.DataFrame(
+        [(run["label"], run["path"], path) for run, path, _ in with_opponents(runs, name)],
+        columns=["label", "path", "base"],
+    )
+    if len(opponents):
+        shares[name] = np.mean([_shares(pairs, path, stage) for path in opponents["base"].unique()], axis=0)
     is_fixed = set(runs.loc[runs["label"] == name, "method"]) == {BaselineConfig.method}
-    for label, sides in groups.items():
-        own = np.stack([_shares(pairs, *source) for source, _ in sides])
-        base = np.stack([_shares(pairs, *source) for _, source in sides])
+    for label, group in opponents.groupby("label", sort=False):
+        own = np.stack([_shares(pairs, path, "") for path in group["path"]])
+        base = np.stack([_shares(pairs, path, stage) for path in group["base"]])
         shares[label] = own.mean(axis=0)
         bases[label] = base.mean(axis=0)
         gaps[label] = (own - base)[:, :, 0]
-        if not is_fixed and len({base for _, base in sides}) < len(sides):  # dependent: as of one seed
+        if not (is_fixed or group["base"].is_unique):  # dependent: as of one seed
             gaps[label] = gaps[label].mean(axis=0, keepdims=True)
-    if "score_second" in pairs.extra:
-        try:
-            second = np.array([float(text or "nan") for text in pairs.extra["score_second"]])
-        except ValueError as problem:
-            raise DataError(f"{pairs.name}: score_second: {problem}; write numbers, or nothing") from None
-        if np.isfinite(second).any():
-            shares[SECOND] = ranked_right(pairs, second)
-    draw = np.random.default_rng(0)
+    if any(pairs.extra.get("score_second", ())):
+        shares[SECOND] = ranked_right(pairs, _second_grades(pairs))
     many = len(queries)
+    draw = np.random.default_rng(0)
     counts = draw.multinomial(many, np.full(many, 1 / many), _RESAMPLES).astype(float)
     signs = draw.choice([-1.0, 1.0], (_FLIPS, many))
     rows = []
@@ -121,14 +117,20 @@ def phenomena(
                 size = np.bincount(numbers[known], None, many)
                 totals = [np.bincount(numbers[known], one[known], many) for one in gaps[label]]
                 tested = _difference(np.array(totals), size, counts, signs)
-            means = pd.DataFrame(values[known]).mean()
-            rows.append([label, relation, known.sum(), *means, *tested])
+            rows.append([label, relation, known.sum(), *pd.DataFrame(values[known]).mean(), *tested])
     table: Any = pd.DataFrame(rows, columns=_COLUMNS)
     tested = table["p_value"].dropna()
     table["adjusted"] = pd.Series(holm(tested.tolist()), tested.index, dtype=float)
     clear = (table["adjusted"] < alpha) & ((table["low"] > 0) | (table["high"] < 0))
     table["verdict"] = np.sign(table["difference"]).where(clear, 0).astype(int)
     return Phenomena(table, pairs, shares, bases, baseline=name, alpha=alpha)
+
+
+def _second_grades(pairs: Pairs) -> np.ndarray:
+    try:
+        return np.array([float(text or "nan") for text in pairs.extra["score_second"]])
+    except ValueError as problem:
+        raise DataError(f"{pairs.name}: score_second: {problem}; write numbers, or nothing") from None
 
 
 def _shares(pairs: Pairs, path: str, stage: str) -> np.ndarray:

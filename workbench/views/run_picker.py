@@ -138,10 +138,11 @@ class RunPicker(View):
 
     def _sources(self) -> list[tuple[str, str, str]]:
         """Return name, folder and stage of the shown encoders: first the starts, or those that have their scores."""
+        runs = self.runs
+        names = runs["label"]
         if self.seeds == "each":
-            paths = {f"{run['label']}, seed {run['seed']}": run["path"] for run in self.runs.to_dict("records")}
-        else:
-            paths = self.runs.groupby("label", sort=False)["path"].first().to_dict()
+            names = names + ", seed " + runs["seed"].astype(str)
+        paths = runs.groupby(names, sort=False)["path"].first().to_dict()
         ends = [(name, path, "") for name, path in paths.items()]
         starts = []
         if self.before:
@@ -178,10 +179,11 @@ class RunPicker(View):
         self.grid.note = f"; {len(self.grid.ticked)} ticked{self._note}"
         self.means.html = self._means()
         problems = {}
+        encoders = self.encoders if self._explorers else {}
         for explorer in self._explorers.values():
             try:
                 if data := getattr(self, explorer.shows):
-                    explorer.look_at(data, self.encoders)
+                    explorer.look_at(data, encoders)
             except (ValueError, WorkbenchError) as problem:  # the others follow all the same
                 problems[problem_html(problem)] = None
         self.problem.html = "".join(problems)
@@ -201,7 +203,7 @@ def _starts(paths: dict[str, str]) -> dict[str, str]:
     """Return a run for each different start, by label; that of the last run first, as explorers compare these two."""
     starts: dict[Any, tuple[str, str]] = {}
     for name, path in paths.items():
-        if (Path(path) / BEFORE / "metrics.json").is_file() and (facts := read_or_warn(path, Run.facts)):
+        if Run(path).has(BEFORE) and (facts := read_or_warn(path, Run.facts)):
             start = facts.get("inputs", {}).get("encoder", {}).get("sha256"), facts["settings"].get("pooling")
             starts[start] = starts.pop(start, (name, path))
     return {BEFORE if len(starts) == 1 else f"{BEFORE} {name}": path for name, path in reversed(starts.values())}
