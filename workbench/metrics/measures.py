@@ -4,6 +4,7 @@ Agreement is over all pairs or over the targets of a query; for one with 8 targe
 take 3 to 15 times as long. Alignment and uniformity, on the unit sphere, are those of Wang and Isola (2020).
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -143,10 +144,10 @@ def ranking_groups(sentence1: Sequence[str], sentence2: Sequence[str], gold: Arr
     test has 19 such queries: quote the number together with any mean (RankCSE app. G).
     """
     labels = np.asarray(gold, dtype=np.float64)
-    members: dict[str, dict[int, str]] = {}
+    members = defaultdict[str, dict[int, str]](dict)
     for index, (first, second, _) in enumerate(zip(sentence1, sentence2, labels, strict=True)):
-        members.setdefault(first, {})[index] = second
-        members.setdefault(second, {})[index] = first
+        members[first][index] = second
+        members[second][index] = first
     groups = {}
     for query, partners in members.items():
         if len(partners) >= FEWEST_TARGETS:

@@ -123,7 +123,7 @@ def tag(kind: str, /, *inside: object, **attributes: object) -> str:
 
 def framed(*parts: str) -> str:
     """Return the parts as one view; JupyterLab reads none of its text as mathematics."""
-    return tag("div", tag("div", *parts, class_="view"), class_="mathjax_ignore")
+    return f'<div class="mathjax_ignore"><div class="view">{"".join(parts)}</div></div>'
 
 
 def paragraph(html: str, **attributes: object) -> str:
@@ -132,10 +132,11 @@ def paragraph(html: str, **attributes: object) -> str:
 
 def table_tag(heads: str, labels: Sequence[str] | Mapping[str, object], rows: Iterable[str], caption: str = "") -> str:
     """Return a table of headings and rows, both HTML; further headings are `labels`, as text, like the caption."""
-    title = tag("caption", escape(caption)) if caption else ""
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
     short = shortened(labels, 24)
-    names = (th(short[label], "name", label) for label in labels)
-    return tag("table", title, tag("thead", tag("tr", heads, *names)), tag("tbody", *rows), class_="ranks")
+    head = heads + "".join(th(short[label], "name", label) for label in labels)
+    body = "".join(rows)
+    return f'<table class="ranks">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def td(html: object, kind: str = "number", **attributes: object) -> str:
@@ -175,7 +176,7 @@ def number_class(value: float, largest: float) -> str:
 
 def details(summary: str, html: str) -> str:
     """Return HTML that opens with a click on a text."""
-    return tag("details", tag("summary", escape(summary)), html)
+    return f"<details><summary>{escape(summary)}</summary>{html}</details>"
 
 
 def truncate(text: str, length: int) -> str:
@@ -186,4 +187,4 @@ def problem_html(problem: Exception, label: str = "") -> str:
     """Return what is shown instead of something, such as `label`, that cannot be drawn."""
     kind = "" if isinstance(problem, ValueError | RuntimeError) else f"{type(problem).__name__}: "
     text = f"{label and f'{label}: '}{kind}{problem}"
-    return tag("p", escape(text), class_="problem", role="alert")
+    return f'<p class="problem" role="alert">{escape(text)}</p>'

@@ -347,7 +347,7 @@ def reasons_html(encoders: Sequence[Vectors], sentences: Sequence[str], *, name:
     full = ", ".join(f"{escape(str(label))} <b>{value:.3f}</b>" for label, value in effects.iloc[0].items())
     largest = float(effects.iloc[1:].abs().to_numpy().max(initial=0))
     words = [
-        tag("div", grid(part.droplevel("side"), largest, _format_effect, str(side)), style=_BLOCK)
+        f'<div style="{_BLOCK}">{grid(part.droplevel("side"), largest, _format_effect, str(side))}</div>'
         for side, part in effects.iloc[1:].groupby(level="side", sort=False)
     ]
     title = paragraph(f"<b>Why {escape(name)}?</b> {escape(sentences[1])}", role="status") if name else ""

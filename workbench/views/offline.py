@@ -51,7 +51,7 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         raise EncoderError(
             f"a page can only contain a BERT encoder, not {getattr(encoder, 'checkpoint', encoder)!r:.80}"
         )
-    config, name = encoder.backbone.config, encoder.checkpoint.name
+    config = encoder.backbone.config
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
     named = {part: getattr(encoder.tokenizer, f"{part}_token_id") for part in ("cls", "sep", "unk")}
     weights = {name: value.detach().float().cpu().numpy() for name, value in encoder.backbone.state_dict().items()}
@@ -74,8 +74,11 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         "has more tokens than rows of its table": len(encoder.tokenizer) > config.vocab_size,
         "has weights that are not finite, or too large for 16 bits": not is_finite,
     }
-    if found := [problem for problem, is_so in problems.items() if is_so]:
-        raise EncoderError(f"{name} {found[0]}; a page can contain a BERT with WordPiece, pooled by mean or cls")
+    for problem, is_so in problems.items():
+        if is_so:
+            raise EncoderError(
+                f"{encoder.checkpoint.name} {problem}; a page can contain a BERT with WordPiece, pooled by mean or cls"
+            )
     tables = {part: weights[f"embeddings.{part}_embeddings.weight"] for part in ("word", "position", "token_type")}
     kept = {"embeddings.word": tables["word"], "embeddings.position": tables["position"] + tables["token_type"][0]}
     kept |= {name: v for name, v in weights.items() if name.startswith(("embeddings.LayerNorm", "encoder."))}

@@ -35,6 +35,15 @@ _APART = 20  # pixels from rank to rank in it
 _LONG = 400  # characters of a target that a row shows; the rest opens with a click
 _LINES = ["rgb(0,114,178)", "rgb(140,140,140)", "rgb(213,94,0)"]  # from the nearest target to the furthest
 _CHART = "slope chart of the ranks in the table"
+_SVG = (
+    f'<svg xmlns="http://www.w3.org/2000/svg" aria-label="{_CHART}" width="{{wide:g}}" height="{{high:g}}" '
+    'viewBox="0 0 {wide:g} {high:g}" text-anchor="middle" font-family="sans-serif" font-size="12" '
+    f'fill="{GREY}" role="img">{{drawn}}</svg>'
+)
+_HEADING = (
+    '<g><title>{name}</title><text x="{x}" y="{y}" text-anchor="start" transform="rotate(-30 {x} {y})" '
+    'font-weight="bold">{cut}</text></g>'
+)
 _LEGEND = "Rank 1 is the most similar; the score is below the rank. <b>=</b>: equal scores share a rank."
 _COMPARED = (
     " <b>▲</b>/<b>▼</b>: so many places higher/lower than by {reference} (places that {reference} ties count as one). "
@@ -89,20 +98,15 @@ def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, exp
     title = paragraph(f"<b>{escape(view.query)}</b>{f' <small>({place})</small>' if place else ''}")
     # Both are in one row if there is room; a table that may scroll is reached by Tab.
     width = f"flex:1 1 {20 + 4.3 * len(view.ranks):g}em;min-width:0;max-width:max-content;overflow:auto"
-    table = tag(
-        "div",
-        _target_table(view, targets, explains),
-        style=width,
-        data_scroll="yes",
-        tabindex=0,
-        role="group",
-        aria_label="targets",
-    )
+    table = _target_table(view, targets, explains)
     chart = slope_svg(view)
     if chart and not is_live:  # front ends remove drawings from HTML
         data = base64.b64encode(chart.encode()).decode()
         chart = f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="{_CHART}">'
-    both = tag("div", table, tag("div", chart, class_="drawn"), class_="both")
+    both = (
+        f'<div class="both"><div style="{width}" data-scroll="yes" tabindex="0" role="group" aria-label="targets">'
+        f'{table}</div><div class="drawn">{chart}</div></div>'
+    )
     compared = _COMPARED.format(reference=reference) if len(view.ranks) > 1 else ""
     return framed(title, both, paragraph(tag("small", _LEGEND + compared + measures)))
 
@@ -188,33 +192,13 @@ def slope_svg(view: QueryView) -> str:
         title = tag("title", escape(f"{letter}: {truncate(target, _LONG)}{named}"))
         drawn.append(tag("g", title, line, data_row=letter))
     for (name, cut), x, tied in zip(short.items(), across, ties, strict=True):
-        heading = tag(
-            "text",
-            escape(cut),
-            x=x,
-            y=top - 8,
-            text_anchor="start",
-            transform=f"rotate(-30 {x} {top - 8})",
-            font_weight="bold",
-        )
-        drawn.append(tag("g", tag("title", escape(name)), heading))
+        drawn.append(_HEADING.format(name=escape(name), cut=escape(cut), x=x, y=top - 8))
         letters = (tag("text", " ".join(both), x=x, y=f"{height(rank) + 4:g}") for rank, both in tied.items())
         drawn.append(tag("g", *letters, pointer_events="none"))
-    wide = f"{across[-1] + 0.87 * name_width + 24:g}"
-    high = f"{top + depth + 8:g}"
-    return tag(
-        "svg",
-        *drawn,
-        xmlns="http://www.w3.org/2000/svg",
-        aria_label=_CHART,
-        width=wide,
-        height=high,
-        viewBox=f"0 0 {wide} {high}",
-        text_anchor="middle",
-        font_family="sans-serif",
-        font_size=12,
-        fill=GREY,
-        role="img",
+    return _SVG.format(
+        wide=across[-1] + 0.87 * name_width + 24,
+        high=top + depth + 8,
+        drawn="".join(drawn),
     )
 
 
@@ -222,5 +206,7 @@ def _draw_line(ends: Sequence[tuple[float, float, float]], colour: str) -> str:
     """Draw a line from letter to letter (x, y, half width), and a wider transparent one that reacts to the pointer."""
     parts = [f"M{x + room:g} {y:g}L{to - other:g} {down:g}" for (x, y, room), (to, down, other) in pairwise(ends)]
     reach = " ".join(f"{x:g},{y:g}" for x, y, _ in ends)
-    line = tag("path", d="".join(parts), stroke=colour, stroke_width=2.5, class_="seen")
-    return line + tag("polyline", points=reach, fill="none", stroke="transparent", stroke_width=14)
+    return (
+        f'<path d="{"".join(parts)}" stroke="{colour}" stroke-width="2.5" class="seen"></path>'
+        f'<polyline points="{reach}" fill="none" stroke="transparent" stroke-width="14"></polyline>'
+    )

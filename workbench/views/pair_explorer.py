@@ -12,7 +12,7 @@ from pandas.api.types import is_numeric_dtype
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.metrics import average_ranks, spearman
-from workbench.views._style import details, paragraph, shortened, tag
+from workbench.views._style import details, paragraph, shortened
 from workbench.views.ask import Encoders, named, scores_of
 from workbench.views.explorer import TARGETS, Explorer
 from workbench.views.page import view_html
@@ -92,7 +92,7 @@ class PairExplorer(Explorer):
         both = " / ".join(filter(None, pair[_SIDES]))
         where = " / ".join(filter(None, [pair["subset"], str(pair["pair_id"])]))
         title = f"<b data-words>{escape(both)}</b> <small>({escape(where)}: gold {pair['gold']:.4g})</small>"
-        return tag("div", paragraph(title), class_="mathjax_ignore")
+        return f'<div class="mathjax_ignore">{paragraph(title)}</div>'
 
     def _details(self, row: int, **options: Any) -> str:
         return self._title(row) + super()._details(row, **options)

@@ -184,7 +184,8 @@ def paper_table(paper: str, table: int | str, runs: Runs, *, profile: str = "pap
         Texts, in the paper's unit (x 100, except geometry), mean ± deviation over seeds; "command" fills what is empty;
         `attrs["title"]`; `attrs["measured"]`: the rows that have a run. KeyError if there is no such paper or table.
     """
-    shape, values = read_shape(paper, "table", table), published_table(paper, str(table))
+    shape = read_shape(paper, "table", table)
+    values = published_table(paper, str(table))
     rows = _demo_rows(values, runs, set_name(suite)) if profile == "demo" else _paper_rows(values, runs)
     rows.attrs["title"] = f"{shape['heading']}: {shape['title']}"
     return rows
@@ -294,7 +295,7 @@ def _measure_run(run: Run, value: Any) -> float | None:
     elif value.task == "STS-B similar":
         scores = run.scores()
         similar = scores.loc[(scores["suite"] == "stsb-test") & similar_third(scores["gold"], (0.0, 5.0))]
-        number = spearman(similar["gold"], similar["predicted"]) if len(similar) else None
+        number = spearman(similar["gold"], similar["predicted"])
     elif (run.path / "history.csv").is_file():
         best = kept_checkpoint(run.history())
         if value.task in ("uniformity", "alignment"):
@@ -348,11 +349,11 @@ def paper_figure(
 
 def _draw_bars(table: pd.DataFrame, shape: Mapping[str, Any]) -> go.Figure:
     """Draw each row as bars with deviations; of a paper's table, the figure's columns."""
-    figure = go.Figure()
     shown: Any = table.drop(columns=["dev", "seeds", "command"], errors="ignore")
     if table.index.nlevels == 2:
         shown = table[shape["columns"]].unstack(fill_value="", sort=False)
         shown.columns = shown.columns.map(", ".join)
+    figure = go.Figure()
     for name, texts in shown.items():
         numbers = texts.str.partition(" ± ")[[0, 2]].apply(pd.to_numeric)
         figure.add_bar(x=shown.index, y=numbers[0], error_y_array=numbers[2], name=name)
