@@ -78,9 +78,9 @@ def evaluate(
         DataError, EncoderError: A suite is unknown or of another kind, or a score is not finite.
     """
     data = _load(suites)
-    if run is not None and not isinstance(run, Run):
-        raise RunError(f"run is {run!r}, not a Run; give Run({str(run)!r})")
     if run is not None:
+        if not isinstance(run, Run):
+            raise RunError(f"run is {run!r}, not a Run; give Run({str(run)!r})")
         if not stage and not run.facts().get("trained"):
             raise RunError(f"the training of {run.path} has not finished; call fit(..., run=run) first")
         if run.has(stage):
@@ -93,16 +93,18 @@ def evaluate(
         if run.has(stage):
             return Report(run.metrics(stage), run.scores(stage), run.rankings(stage))
     metrics: dict[str, Any] = {}
-    scores, rankings = [], []
+    scores = []
+    rankings = []
     for suite, dataset in data.items():
         if isinstance(dataset, TransferTask):
             metrics[suite], predicted = classify(_vectors_of(model), dataset, classifier)
-            scores.append(_score_rows(suite, None, range(len(dataset)), labels(dataset.judged), predicted))
+            rows = None, range(len(dataset)), labels(dataset.judged)
         else:
             predicted = _predict(model, dataset)
             metrics[suite], ranked = _score_pairs(suite, dataset, predicted, how)
             rankings.append(ranked)
-            scores.append(_score_rows(suite, dataset.subset, dataset.pair_id, dataset.gold, predicted))
+            rows = dataset.subset, dataset.pair_id, dataset.gold
+        scores.append(_score_rows(suite, *rows, predicted))
     for average, names in AVERAGES.items():
         if metrics.keys() >= {*names}:
             seven = [metrics[name] for name in names]

@@ -380,7 +380,7 @@ def smallest_swaps(
     made = "sentences with a word of the vocabulary put in"
     require_at_most(gaps * len(vocabulary), MOST_CHANGED, made, remedy)
     longer = [
-        ((word,), (side,), _replaced(sentences, side, [*one[:place], f" {word} ", *one[place:]]))
+        ((word,), (_SIDES[side],), _replaced(sentences, side, [*one[:place], f" {word} ", *one[place:]]))
         for side, one in enumerate(words)
         for place in range(len(one) + 1)
         for word in vocabulary
@@ -391,13 +391,12 @@ def smallest_swaps(
             shorter = []
             for left in combinations(places, size):
                 changed = sentences
-                sides = tuple(side for side, _ in left)
-                for side in {*sides}:
+                for side in {side for side, _ in left}:
                     kept = [word for place, word in enumerate(words[side]) if (side, place) not in left]
                     changed = _replaced(changed, side, kept)
-                names = tuple(words[side][place].strip() for side, place in left)
                 if all(changed):
-                    shorter.append((names, sides, changed))
+                    names = tuple(words[side][place].strip() for side, place in left)
+                    shorter.append((names, tuple(_SIDES[side] for side, _ in left), changed))
             if best := _clearest_swap(vectors, sentences, shorter):
                 found.append((vectors.label, "without", *best))
                 break
@@ -426,8 +425,7 @@ def _clearest_swap(vectors: Vectors, sentences: Sequence[str], changes: Sequence
     best = int(np.argmin(kept))
     if kept[best] > -_EQUAL:
         return None
-    words, sides, changed = changes[best]
-    return words, tuple(_SIDES[side] for side in sides), changed, before, float(after[best])
+    return *changes[best], before, float(after[best])
 
 
 def _swaps_html(encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str]) -> str:

@@ -74,8 +74,8 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
     columns = ["step", "dev_uniformity", "dev_alignment"]
     paths = {plain(label): history.reindex(columns=columns).dropna() for label, history in histories.items()}
     table = pd.concat(paths, names=["label"]).reset_index("label")
-    is_end = ~table.duplicated("label") | ~table.duplicated("label", keep="last")
-    table["text"] = table["step"].map("step {:.0f}".format).where(is_end, "")
+    is_between = table.duplicated("label") & table.duplicated("label", keep="last")
+    table["text"] = table["step"].map("step {:.0f}".format).mask(is_between, "")
     figure = px.line(
         table,
         x="dev_uniformity",

@@ -144,10 +144,11 @@ class LiveCurve:
     def __init__(self, run: Run | None = None, label: str = "run") -> None:
         """Show the history of a run, which its training continues; `label` names the curves."""
         self.label = label
-        self._rows: list[dict[str, Any]] = []
         self._config: Any = run and run.config
-        with suppress(RunError):  # it has no history yet
-            self._rows = run.history().to_dict("records") if run else []
+        self._rows: list[dict[str, Any]] = []
+        if run:
+            with suppress(RunError):  # it has no history yet
+                self._rows = run.history().to_dict("records")
         self._output = display(self, display_id=True)
         self._drawn = time.monotonic()
 
@@ -212,9 +213,9 @@ def export_html(notebook: Path) -> Path:
 
 def drawing(name: str) -> HTML:
     """Show one of the drawings of the methods' ideas; its title is the text for readers who do not see it."""
-    svg = (_DRAWINGS / f"{name}.svg").read_bytes()
-    data = base64.b64encode(svg).decode()
-    title = re.findall("<title>(.+?)</title>", svg.decode(), re.DOTALL)[0]
+    svg = (_DRAWINGS / f"{name}.svg").read_text(encoding="utf-8")
+    data = base64.b64encode(svg.encode()).decode()
+    title = svg.partition("<title>")[2].partition("</title>")[0]
     # As an image: front ends remove drawings from HTML.
     return HTML(f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(title)}" style="max-width:100%">')
 

@@ -41,10 +41,14 @@ class PairExplorer(Explorer):
         pairs: Scored pairs, or the name of a set or file; DataError if unknown.
         encoders: As of `RankingExplorer`; by default those of `scores`.
         """
-        self._data, name = (load_pairs(pairs), pairs) if isinstance(pairs, str) else (pairs, None)
-        self._suite = set_name(self._data.name)
+        name = None
+        if isinstance(pairs, str):
+            name = pairs
+            pairs = load_pairs(name)
+        self._data = pairs
+        self._suite = set_name(pairs.name)
         sources = named(scores)
-        found = {label: scores_of(source, self._data, name) for label, source in sources.items()}
+        found = {label: scores_of(source, pairs, name) for label, source in sources.items()}
         own = {label: source for label, source in sources.items() if found[label] is not source}
         super().__init__(found, own if encoders is None else encoders, height=440)
         self.children[1].layout.flex_flow = "column"
@@ -99,19 +103,21 @@ class PairExplorer(Explorer):
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
         """Yield a section for each first sentence; its pairs and their second sentences are folded."""
-        queries = self.table["sentence1"].iloc[rows]
-        shown = {*queries}  # sentences that have a table
-        for query, pairs in queries.groupby(queries, sort=False):
-            text = " / ".join(self.table.loc[pairs.index[0], _SIDES])
-            parts = ["".join(map(self._title, pairs.index)), self._table_of(query)]
-            if len(pairs) > 1:
-                text = f"{query} ({len(pairs)} pairs)"
-                parts[0] = details(f"{len(pairs)} pairs", parts[0])
-            for second in self.table["sentence2"].iloc[pairs.index]:
+        shown = {*self.table.loc[rows, "sentence1"]}  # sentences that have a table
+        for query, pairs in self.table.loc[rows].groupby("sentence1", sort=False):
+            seconds = pairs["sentence2"].tolist()
+            text = f"{query} / {seconds[0]}"
+            html = "".join(map(self._title, pairs.index))
+            if seconds[1:]:
+                count = f"{len(seconds)} pairs"
+                text = f"{query} ({count})"
+                html = details(count, html)
+            html += self._table_of(query)
+            for second in seconds:
                 if second not in shown and len(self._partners[second]) > 1:
                     shown.add(second)
-                    parts.append(details(second, self._table_of(second)))
-            yield str(self.ids[pairs.index[0]]), text, "".join(parts)
+                    html += details(second, self._table_of(second))
+            yield str(pairs["pair_id"].iloc[0]), text, html
 
     def _table_of(self, sentence: str) -> str:
         return view_html(self._view(sentence), is_live=True, targets=TARGETS)

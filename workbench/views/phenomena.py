@@ -45,9 +45,8 @@ def ranked_right(pairs: Pairs, scores: np.ndarray) -> np.ndarray:
     pairs; a target without one (nan) is left out.
     """
     shares = np.full((len(pairs), 3), np.nan)
-    for rows in pd.Series(pairs.sentence1).groupby(pairs.sentence1, sort=False).indices.values():
-        order = np.sign(np.subtract.outer(pairs.gold[rows], pairs.gold[rows]))
-        predicted = np.sign(np.subtract.outer(scores[rows], scores[rows]))
+    for rows in pd.Series(scores).groupby(pairs.sentence1, sort=False).indices.values():
+        order, predicted = (np.sign(np.subtract.outer(one[rows], one[rows])) for one in (pairs.gold, scores))
         right = (1 + order * predicted) / 2  # nan without a score
         for column, compared in enumerate((order != 0, order < 0, order > 0)):
             shares[rows, column] = pd.DataFrame(np.where(compared, right, np.nan)).mean(axis=1)

@@ -55,8 +55,8 @@ class QueryView:
     @property
     def ranks(self) -> dict[str, np.ndarray]:
         """Return the ranks under gold and each label, in the order of the charts; all are compared with the first."""
-        gold = {} if self.gold is None else {"gold": self.table["gold rank"].to_numpy()}
-        return gold | self._columns("rank: ")
+        ranks = self._columns("rank: ")
+        return ranks if self.gold is None else {"gold": self.table["gold rank"].to_numpy(), **ranks}
 
     def _columns(self, kind: str) -> dict[str, np.ndarray]:
         names = [name for name in self.table if name.startswith(kind)]
