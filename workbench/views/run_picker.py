@@ -47,10 +47,11 @@ class RunPicker(View):
         self.suite = suite
         self._explorers: dict[str, Any] = {}
         facts = [read_or_warn(path, Run.facts) or {} for path in runs["path"]]
+        ended = [str(each.get("ended", "")) for each in facts]
         group = runs["method"].where(runs["method"] != "base", runs["encoder"])
         times = self._all.assign(
             group=group.to_numpy(),
-            ended=[str(each.get("ended", "")) for each in facts],
+            ended=ended,
             version=[str(suite_version(each, suite)) for each in facts],
         ).sort_values("ended", kind="stable")
         is_newest = times["version"].isin(times["version"].tail(1))
@@ -64,7 +65,7 @@ class RunPicker(View):
             settings=own,
             seed=self._all["seed"],
             score=(100 * self._all["spearman"].fillna(self._all["accuracy"])).round(2),
-            finished=times["ended"].str[:16].str.replace("T", " "),
+            finished=[time[:16].replace("T", " ") for time in ended],
         )
         self.grid = TableWidget(label="runs", ticks=True, height=600)
         self.grid.set_rows(self._facts, [{"name": name} for name in self._facts])
