@@ -78,30 +78,35 @@ def evaluate(
         DataError, EncoderError: A suite is unknown or of another kind, or a score is not finite.
     """
     data = _load(suites)
-    if run is not None and not isinstance(run, Run):
-        raise RunError(f"run is {run!r}, not a Run; give Run({str(run)!r})")
     if run is not None:
+        if not isinstance(run, Run):
+            raise RunError(f"run is {run!r}, not a Run; give Run({str(run)!r})")
         if not stage and not run.facts().get("trained"):
             raise RunError(f"the training of {run.path} has not finished; call fit(..., run=run) first")
         if run.has(stage):
             _require_same(run, stage, data, how, classifier)
-        inputs = {name: (each.source, each.checksum) for name, each in data.items()}
-        run.record({f"suite {name}" if name in _ROLES else name: used for name, used in inputs.items()})
+        inputs = {}
+        for name, dataset in data.items():
+            role = f"suite {name}" if name in _ROLES else name
+            inputs[role] = dataset.source, dataset.checksum
+        run.record(inputs)
         if run.has(stage):
             return Report(run.metrics(stage), run.scores(stage), run.rankings(stage))
     metrics: dict[str, Any] = {}
-    scores, rankings = [], []
+    scores = []
+    rankings = []
     for suite, dataset in data.items():
         if isinstance(dataset, TransferTask):
             metrics[suite], predicted = classify(_vectors_of(model), dataset, classifier)
-            scores.append(_score_rows(suite, None, range(len(dataset)), labels(dataset.judged), predicted))
+            rows = None, range(len(dataset)), labels(dataset.judged)
         else:
             predicted = _predict(model, dataset)
             metrics[suite], ranked = _score_pairs(suite, dataset, predicted, how)
             rankings.append(ranked)
-            scores.append(_score_rows(suite, dataset.subset, dataset.pair_id, dataset.gold, predicted))
+            rows = dataset.subset, dataset.pair_id, dataset.gold
+        scores.append(_score_rows(suite, *rows, predicted))
     for average, names in AVERAGES.items():
-        if all(name in metrics for name in names):
+        if metrics.keys() >= {*names}:
             seven = [metrics[name] for name in names]
             shared = [name for name in _AVERAGED if all(name in values for values in seven)]
             metrics[average] = {name: float(np.mean([values[name] for values in seven])) for name in shared}
@@ -116,9 +121,15 @@ def evaluate(
 def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Run:
     """Return the finished run `<root>/base/<digest>-s0` of a model as it is; one that exists is read."""
     if finished := finished_run(config, runs_root):
-        _warn_of_unknown_precision(finished, config)
+        if config.precision == "auto" and "precision" not in finished.facts():
+            _LOG.warning(
+                "%s was evaluated by an earlier version, perhaps in bf16; for scores in fp32: workbench rm %s, then "
+                "evaluate again",
+                *(finished.path, finished.path),
+            )
         return finished
-    model, suites = load_baseline(config), load_suites(config)
+    model = load_baseline(config)
+    suites = load_suites(config)
     precision = "fp32" if config.precision == "auto" else config.precision
     run = Run.open(config, runs_root)
     try:
@@ -129,18 +140,6 @@ def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Ru
     finally:
         run.release()
     return run
-
-
-def _warn_of_unknown_precision(run: Run, config: BaselineConfig) -> None:
-    """Warn of a run of an earlier version, for which "auto" was bf16 on some processors: it did not record which."""
-    is_unknown = config.precision == "auto" and "precision" not in run.facts()
-    if is_unknown and config.kind == "pooling" and not config.encoder.startswith("st:"):
-        _LOG.warning(
-            "%s was evaluated by an earlier version, perhaps in bf16; for scores in fp32: workbench rm %s, then "
-            "evaluate again",
-            run.path,
-            run.path,
-        )
 
 
 def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None) -> Any:
@@ -158,11 +157,13 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
     else:
         reading = checkpoint.read(config.pooling) or Reading("cls")
     encoder: Any = load_encoder(checkpoint, reading, precision=config.precision, device=config.device)
-    if config.kind == "static" and checkpoint.kind != "transformer":
-        raise EncoderError(f"{config.encoder} has no word embeddings under a transformer; leave kind out")
     if config.kind == "static":
+        if checkpoint.kind != "transformer":
+            raise EncoderError(f"{config.encoder} has no word embeddings under a transformer; leave kind out")
         return StaticWords(encoder)
-    return Whitened(encoder, sentences or [], width=config.width) if config.kind == "whitening" else encoder
+    if config.kind == "whitening":
+        return Whitened(encoder, sentences or [], width=config.width)
+    return encoder
 
 
 def dev_values(method: Method, dev: Pairs) -> tuple[dict[str, float], np.ndarray]:
@@ -170,17 +171,18 @@ def dev_values(method: Method, dev: Pairs) -> tuple[dict[str, float], np.ndarray
 
     They are dev_spearman and, if the method embeds sentences, dev_alignment (gold above 4 of 5) and dev_uniformity.
     """
+    geometry = {}
     if method.pairwise:
         scores = _predict(method, dev)
-        return {"dev_spearman": spearman_by_subset(dev.gold, scores, dev.subset, how=dev.how)}, scores
-    first, second = unit_rows(method.encode_plain, dev.sentence1, dev.sentence2)
-    low, high = dev.score_range
-    close, scores = dev.gold > low + 0.8 * (high - low), (first * second).sum(axis=1)
-    return {
-        "dev_spearman": spearman_by_subset(dev.gold, scores, dev.subset, how=dev.how),
-        "dev_alignment": alignment(first[close], second[close]),
-        "dev_uniformity": uniformity(np.concatenate([first, second])),
-    }, scores
+    else:
+        first, second = unit_rows(method.encode_plain, dev.sentence1, dev.sentence2)
+        scores = (first * second).sum(axis=1)
+        low, high = dev.score_range
+        close = dev.gold > low + 0.8 * (high - low)
+        geometry["dev_alignment"] = alignment(first[close], second[close])
+        geometry["dev_uniformity"] = uniformity(np.concatenate([first, second]))
+    correlation = spearman_by_subset(dev.gold, scores, dev.subset, how=dev.how)
+    return {"dev_spearman": correlation, **geometry}, scores
 
 
 def encoder_of(model: Any) -> Encode:
@@ -224,16 +226,23 @@ def _load(suites: Suites | Sequence[str] | str) -> Suites:
 
 
 def _score_rows(suite: str, subset: list[str] | None, ids: Any, gold: np.ndarray, predicted: np.ndarray) -> Any:
-    columns = {"suite": suite, "subset": subset or [""] * len(gold), "pair_id": [str(i) for i in ids]}
-    return pd.DataFrame(columns | {"gold": gold, "predicted": predicted}).astype({"gold": float, "predicted": float})
+    return pd.DataFrame(
+        {
+            "suite": suite,
+            "subset": subset or "",
+            "pair_id": list(map(str, ids)),
+            "gold": gold.astype(float),
+            "predicted": predicted.astype(float),
+        }
+    )
 
 
 def _require_same(run: Run, stage: str, suites: Suites, how: str, classifier: str) -> None:
     """Raise RunError if the evaluation that the run contains is not the one asked for."""
     metrics = run.metrics(stage)
     stored = [name for name, values in metrics.items() if "n" in values]  # the averages have none
-    others = {values.get("aggregation", how) for values in metrics.values()} - {how}
-    others |= {values.get("classifier", classifier) for values in metrics.values()} - {classifier}
+    options = {values.get(name) for values in metrics.values() for name in ("aggregation", "classifier")}
+    others = options - {None, how, classifier}
     if stored != list(suites) or others:
         asked = ", ".join([*suites, how, classifier])
         text = f"{run.path} contains an evaluation of {', '.join([*stored, *others])}, not of {asked}"
@@ -241,21 +250,21 @@ def _require_same(run: Run, stage: str, suites: Suites, how: str, classifier: st
 
 
 def _score_pairs(suite: str, pairs: Pairs, predicted: np.ndarray, how: str) -> tuple[dict[str, Any], pd.DataFrame]:
-    values: dict[str, Any] = {"n": len(pairs.gold)}
-    values["spearman"] = spearman_by_subset(pairs.gold, predicted, pairs.subset, how=how)
-    if np.isnan(values["spearman"]):
+    correlation = spearman_by_subset(pairs.gold, predicted, pairs.subset, how=how)
+    if np.isnan(correlation):
         _LOG.warning("%s: Spearman is undefined: fewer than two pairs, or all scores or all labels are equal", suite)
+    values: dict[str, Any] = {"n": len(pairs.gold), "spearman": correlation}
     if pairs.subset is not None:
-        values["aggregation"], values["subsets"] = how, {}
-        for name in dict.fromkeys(pairs.subset):
-            rows = np.asarray(pairs.subset) == name
-            values["subsets"][name] = {"spearman": spearman(pairs.gold[rows], predicted[rows]), "n": int(rows.sum())}
+        values["aggregation"] = how
+        values["subsets"] = subsets = {}
+        for name, rows in pd.Series(pairs.gold).groupby(pairs.subset, sort=False).indices.items():
+            subsets[name] = {"spearman": spearman(pairs.gold[rows], predicted[rows]), "n": len(rows)}
     ranked = ranking_table(pairs, predicted, suite)
     if len(ranked):
         queries: Any = per_query_metrics(ranked)
         # A query whose gold or scores are all equal has no tau; it is left out of the mean and of queries_with_kcc.
         kcc, ndcg = queries[["kcc", "ndcg"]].mean().tolist()
-        defined = int(queries["kcc"].notna().sum())
+        defined = int(queries["kcc"].count())
         values |= {"kcc": kcc, "ndcg": ndcg, "queries": len(queries), "queries_with_kcc": defined}
     return values, ranked
 
@@ -266,10 +275,9 @@ def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
     kcc is tau-b, in [-1, 1]; ndcg has linear gain, in [0, 1]; each is nan for a query where it is undefined (all labels
     or all scores equal). n counts the targets.
     """
-    queries: Any = table.groupby(["suite", "query_id"], sort=False)
-    rows = [
-        (*key, group["query"].iloc[0], kendall(group["gold"], group["score"]), ndcg(group["gold"], group["score"]))
-        for key, group in queries
-    ]
-    metrics = pd.DataFrame(rows, columns=["suite", "query_id", "query", "kcc", "ndcg"])
-    return metrics.assign(n=queries.size().to_numpy())
+    rows = []
+    for key, group in table.groupby(["suite", "query_id", "query"], sort=False):
+        gold = group["gold"]
+        scores = group["score"]
+        rows.append([*key, kendall(gold, scores), ndcg(gold, scores), len(group)])
+    return pd.DataFrame(rows, columns=["suite", "query_id", "query", "kcc", "ndcg", "n"])

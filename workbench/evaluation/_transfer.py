@@ -7,6 +7,7 @@ With dev too (SST-2): chosen there. Rows are ordered and folds drawn as in SentE
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +22,11 @@ from workbench.methods.base import distinct_vectors
 Classifier = Literal["sklearn", "senteval"]
 FOLDS = 10
 SEED = 1111  # of the folds, and of SentEval's classifier ("pytorch-MLP-nhid0-adam-bs64")
-_BATCH, _EPOCHS, _MOST, _TENACITY, _HELD = 64, 4, 200, 5, 0.05
+_BATCH = 64
+_EPOCHS = 4  # between two evaluations on held rows
+_CHECKS = 51  # evaluations at most: SentEval goes on up to and with 200 epochs
+_TENACITY = 5
+_HELD = 0.05
 Rows = tuple[np.ndarray, np.ndarray]  # features [n, d], classes [n]
 Predict = Callable[[np.ndarray], np.ndarray]  # features -> the class of each row
 
@@ -42,21 +47,32 @@ def classify(
         {"n", "accuracy", "dev_accuracy", "classifier"}, for pairs also "f1", shares in [0, 1], over folds their mean;
         and the predicted class of each row of `task.judged`.
     """
-    fit = {"sklearn": _fit_sklearn, "senteval": fit_senteval}[classifier]
-    strengths = _grid(classifier, task)
-    predicted, accuracies, dev_accuracies = np.empty(len(task), dtype=int), [], []
+    if classifier == "senteval":
+        fit = fit_senteval
+        strengths = [10.0**power for power in range(-5, -1)]
+    else:
+        fit = _fit_sklearn
+        powers = range(-1, 6) if set(task.splits) == {"train", "test"} else range(-2, 4)
+        strengths = [2.0**power for power in powers]
+    predicted = np.empty(len(task), dtype=int)
+    accuracies = []
+    dev_accuracies = []
     for train, test, dev, places in _splits(encode, task):
-        folds = _folds(task.name, train)
-        parts = [(train, dev)] if dev else ((_take_rows(train, a), _take_rows(train, b)) for a, b in folds)
-        right = [[np.mean(predict(b[0]) == b[1]) for predict in fit(a, b, strengths)] for a, b in parts]
+        right = []
+        for some, held, _ in [(train, dev, None)] if dev else _folds(task.name, train):
+            right.append([np.mean(predict(held[0]) == held[1]) for predict in fit(some, held, strengths)])
         shares = [round(float(mean), 4) for mean in np.mean(right, axis=0)]  # SentEval compares what it prints
         best = int(np.argmax(shares))
-        (predict,) = fit(train, dev, strengths[best : best + 1])
+        (predict,) = fit(train, dev, [strengths[best]])
         predicted[places] = predict(test[0])
         accuracies.append(np.mean(predicted[places] == test[1]))
         dev_accuracies.append(shares[best])
-    values: dict[str, Any] = {"n": len(task), "accuracy": float(np.mean(accuracies))}
-    values |= {"dev_accuracy": float(np.mean(dev_accuracies)), "classifier": classifier}
+    values: dict[str, Any] = {
+        "n": len(task),
+        "accuracy": float(np.mean(accuracies)),
+        "dev_accuracy": float(np.mean(dev_accuracies)),
+        "classifier": classifier,
+    }
     if len(task.judged.texts) == 2:
         from sklearn.metrics import f1_score
 
@@ -66,36 +82,35 @@ def classify(
 
 def _splits(encode: Callable[[list[str]], Any], task: TransferTask) -> Iterator[tuple[Rows, Rows, Rows | None, Any]]:
     """Yield train, test, dev or None, and the positions of the test rows in the task."""
-    sides = {name: data.texts for name, data in task.splits.items()}
-    vectors, places = distinct_vectors(encode, *(side for both in sides.values() for side in both))
+    vectors, places = distinct_vectors(encode, *(side for data in task.splits.values() for side in data.texts))
     each = iter(places)
-    rows, order = {}, {}
+    rows = {}
+    order = {}
     for name, data in task.splits.items():
-        lengths = [[len(text.split()) for text in side] for side in sides[name]]
-        order[name] = np.lexsort(np.array([labels(data), *reversed(lengths)]))  # by length, then class, as SentEval
-        one, *other = (vectors[np.asarray(next(each))[order[name]]] for _ in sides[name])
-        x = np.hstack([np.abs(one - other[0]), one * other[0]]) if other else one
-        rows[name] = x, labels(data)[order[name]]
-    if "all" not in rows:
+        classes = labels(data)
+        lengths = [[len(text.split()) for text in side] for side in data.texts]
+        by_length = np.lexsort([classes, *reversed(lengths)])  # then by class, as SentEval
+        x, *other = (vectors[np.asarray(next(each))[by_length]] for _ in lengths)
+        for y in other:
+            x = np.hstack([np.abs(x - y), x * y])
+        order[name] = by_length
+        rows[name] = x, classes[by_length]
+    if "all" in rows:
+        for train, test, places in _folds(task.name, rows["all"]):
+            yield train, test, None, order["all"][places]
+    else:
         yield rows["train"], rows["test"], rows.get("dev"), order["test"]
-        return
-    for train, test in _folds(task.name, rows["all"]):
-        yield _take_rows(rows["all"], train), _take_rows(rows["all"], test), None, order["all"][test]
 
 
-def _grid(classifier: Classifier, task: TransferTask) -> list[float]:
-    if classifier == "senteval":
-        return [10.0**power for power in range(-5, -1)]
-    return [2.0**power for power in (range(-1, 6) if set(task.splits) == {"train", "test"} else range(-2, 4))]
-
-
-def _folds(name: str, rows: Rows) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _folds(name: str, rows: Rows) -> Iterator[tuple[Rows, Rows, np.ndarray]]:
+    """Yield the other rows, the rows of the fold, and their positions."""
     from sklearn.model_selection import StratifiedKFold
 
     fewest = np.unique(rows[1], return_counts=True)[1].min()
     if fewest < FOLDS:
         raise DataError(f"{name}: a class has {fewest} rows; {FOLDS} folds need at least {FOLDS}")
-    return StratifiedKFold(FOLDS, shuffle=True, random_state=SEED).split(*rows)
+    for others, own in StratifiedKFold(FOLDS, shuffle=True, random_state=SEED).split(*rows):
+        yield _take_rows(rows, others), _take_rows(rows, own), own
 
 
 def _take_rows(rows: Rows, which: np.ndarray) -> Rows:
@@ -116,30 +131,43 @@ def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> 
     so they are trained as the rows of one layer.
     """
     order = np.random.RandomState(SEED)  # SentEval's generator
-    x, y = torch.from_numpy(train[0]).float(), torch.from_numpy(train[1]).long()
+    layers = _Layers(train[0].shape[1], int(train[1].max()) + 1, strengths)
     if held is None:
-        shuffled = order.permutation(len(x))
-        cut = int(_HELD * len(x))
+        shuffled = order.permutation(len(train[0]))
+        cut = int(_HELD * len(shuffled))
         if not cut:
-            raise DataError(f"{len(x)} rows; SentEval's classifier needs 20 or more, 5% of which it stops by")
-        dev_x, dev_y, x, y = x[shuffled[:cut]], y[shuffled[:cut]], x[shuffled[cut:]], y[shuffled[cut:]]
-    else:
-        dev_x, dev_y = torch.from_numpy(held[0]).float(), torch.from_numpy(held[1]).long()
-    layers = _Layers(x.shape[1], int(train[1].max()) + 1, strengths)
+            raise DataError(f"{len(shuffled)} rows; SentEval's classifier needs 20 or more, 5% of which it stops by")
+        held = _take_rows(train, shuffled[:cut])
+        train = _take_rows(train, shuffled[cut:])
+    x, y = _tensors(train)
+    dev_x, dev_y = _tensors(held)
     optimizer = torch.optim.Adam([layers.weight, layers.bias], fused=True)
-    best, worse, epochs = torch.full((len(strengths),), -1.0), torch.zeros(len(strengths)), 0
     kept = copy.deepcopy(layers)
-    while (training := worse <= _TENACITY).any() and epochs <= _MOST:
+    best = torch.full_like(layers.decay[:, 0], -1)
+    worse = torch.zeros_like(best)
+    for _ in range(_CHECKS):
+        training = worse <= _TENACITY
+        if not training.any():
+            break
         for _ in range(_EPOCHS):
             for batch in torch.from_numpy(order.permutation(len(x))).split(_BATCH):
                 layers.backward(x[batch], y[batch])
                 optimizer.step()
-        epochs += _EPOCHS
         accuracy = (layers.predict(dev_x) == dev_y).float().mean(dim=1)
         better = training & (accuracy > best)
-        kept.weight[better], kept.bias[better] = layers.weight[better], layers.bias[better]
-        best, worse = torch.where(better, accuracy, best), worse + ~better
-    return [lambda rows, i=i: kept.predict(torch.from_numpy(rows).float())[i].numpy() for i in range(len(strengths))]
+        kept.weight[better] = layers.weight[better]
+        kept.bias[better] = layers.bias[better]
+        best = torch.where(better, accuracy, best)
+        worse += ~better
+    return [partial(_predict_one, kept, layer) for layer in range(len(strengths))]
+
+
+def _tensors(rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.from_numpy(rows[0]).float(), torch.from_numpy(rows[1]).long()
+
+
+def _predict_one(layers: "_Layers", layer: int, rows: np.ndarray) -> np.ndarray:
+    return layers.predict(torch.from_numpy(rows).float())[layer].numpy()
 
 
 class _Layers:

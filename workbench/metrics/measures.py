@@ -4,6 +4,7 @@ Agreement is over all pairs or over the targets of a query; for one with 8 targe
 take 3 to 15 times as long. Alignment and uniformity, on the unit sphere, are those of Wang and Isola (2020).
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,11 +60,10 @@ def kendall(gold: ArrayLike, predicted: ArrayLike) -> float:
     It is in [-1, 1], and nan if one side is constant or n < 2.
     """
     first, second = paired_numbers(gold, predicted)
-    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return float("nan")
     if len(first) <= _SHORT:
         a, b = (np.greater.outer(side, side) - np.less.outer(side, side) * 1.0 for side in (first, second))
-        return float((a * b).sum() / np.sqrt(np.square(a).sum() * np.square(b).sum()))
+        pairs = np.square(a).sum() * np.square(b).sum()
+        return float((a * b).sum() / np.sqrt(pairs)) if pairs else float("nan")
     from scipy.stats import kendalltau
 
     return float(kendalltau(first, second).statistic)  # pyright: ignore[reportAttributeAccessIssue]
@@ -85,7 +85,7 @@ def ndcg(gold: ArrayLike, predicted: ArrayLike, *, gain: str = "linear") -> floa
     discounts = 1 / np.log2(np.arange(len(gains)) + 2)
     _, group, size = np.unique(-scores, return_inverse=True, return_counts=True)
     ends = np.cumsum(size)
-    discount_sums = np.diff(np.concatenate([[0.0], np.cumsum(discounts)[ends - 1]]))
+    discount_sums = np.diff(np.cumsum(discounts)[ends - 1], prepend=0.0)
     reached = (np.bincount(group, weights=gains) / size) @ discount_sums
     return float(min(reached / (np.sort(gains)[::-1] @ discounts), 1.0))  # the sums of a perfect order round apart
 
@@ -144,10 +144,10 @@ def ranking_groups(sentence1: Sequence[str], sentence2: Sequence[str], gold: Arr
     test has 19 such queries: quote the number together with any mean (RankCSE app. G).
     """
     labels = np.asarray(gold, dtype=np.float64)
-    members: dict[str, dict[int, str]] = {}
+    members = defaultdict[str, dict[int, str]](dict)
     for index, (first, second, _) in enumerate(zip(sentence1, sentence2, labels, strict=True)):
-        members.setdefault(first, {})[index] = second
-        members.setdefault(second, {})[index] = first
+        members[first][index] = second
+        members[second][index] = first
     groups = {}
     for query, partners in members.items():
         if len(partners) >= FEWEST_TARGETS:
@@ -199,9 +199,10 @@ def _directions(vectors: ArrayLike) -> np.ndarray:
 
 def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
     """Return metrics.json as a table, correlations and accuracies x 100; columns that no suite has are left out."""
-    rows = [{"suite": suite, **values} for suite, values in metrics.items()]
-    for row in rows:
-        row["classified" if "accuracy" in row else "pairs"] = row.get("n")
+    rows = []
+    for suite, values in metrics.items():
+        counted = "classified" if "accuracy" in values else "pairs"
+        rows.append({"suite": suite, counted: values.get("n"), **values})
     table: Any = pd.DataFrame(rows)
     table = table.filter(["suite", "pairs", "spearman", "kcc", "ndcg", "queries", "classified", "accuracy", "f1"])
     for name in table.columns[1:]:

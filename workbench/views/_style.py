@@ -6,10 +6,12 @@ Front ends clean the HTML of untrusted notebooks: each colour comes with a sign,
 import json
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
 from itertools import chain, count as endless, islice, product
+from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
@@ -22,31 +24,11 @@ import plotly.io as pio
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888", "#9467BD", "#A6761D"]
 GREY = "#767776"  # of lines and words that are no data: readable on white and on nearly black
 WIDEST = 800  # pixels; an output of JupyterLab has 844 on a screen of 1280
-# At gold's rank, and up to 1/6, 1/3, 1/2 and all of the list away from it: light to dark, so that they differ without
-# hue too. The text on them is dark in every theme.
-_SHADES = ["#d9efe2", "#fdf1c7", "#fbd38d", "#f5a86b", "#e57a4d"]
-_LINE = "border:1px solid rgba(128,128,128,0.4);padding:2px 5px;vertical-align:top"
-_CENTRED = f"{_LINE};text-align:center"
-_WRAPPED = "white-space:normal;overflow-wrap:anywhere"
-# class -> style. A notebook gets them in its elements (`inlined`), a page and the live views as rules.
-STYLES = {
-    "view": "overflow-x:auto",
-    "both": "display:flex;flex-wrap:wrap;gap:6px 16px;align-items:flex-start",
-    "drawn": "flex:0 1 auto;max-width:100%",
-    "head": "margin:0.5em 0;overflow-wrap:anywhere",
-    "ranks": "border-collapse:collapse;font-size:13px;line-height:1.25;margin:0.3em 0",
-    "number": f"{_CENTRED};white-space:nowrap",
-    "narrow": f"{_CENTRED};white-space:normal",
-    "text": f"{_LINE};text-align:left;{_WRAPPED};min-width:7em;max-width:60ch",
-    "name": f"{_CENTRED};white-space:normal;overflow-wrap:break-word;width:3em;max-width:15em",
-    "heading": "font-size:12px",
-    "measure": f"{_LINE};text-align:right",
-    "word": f"{_LINE};text-align:left;{_WRAPPED};min-width:4em;max-width:20em;font-weight:normal",
-    **{f"shade{place}": f"background-color:{colour};color:#1a1a1a" for place, colour in enumerate(_SHADES)},
-    # Of words that bring two sentences together (blue) or apart (orange), from little to much.
-    **{f"pro{part}": f"background-color:rgba(0,114,178,{0.1 * part:.1f})" for part in range(1, 5)},
-    **{f"con{part}": f"background-color:rgba(213,94,0,{0.1 * part:.1f})" for part in range(1, 5)},
-}
+# class -> style. A notebook gets them in its elements (`inlined`), a page and the live views as rules. "shade0" to
+# "shade4": at gold's rank, and up to 1/6, 1/3, 1/2 and all of the list away from it, light to dark, so that they differ
+# without hue too; the text on them is dark in every theme. "pro" and "con": of words that bring two sentences together
+# (blue) or apart (orange), from little to much.
+STYLES: dict[str, str] = json.loads((Path(__file__).parent / "styles.json").read_text(encoding="utf-8"))
 _CLASSES = re.compile(r'class="((?:{0})(?: (?:{0}))*)"'.format("|".join(STYLES)))
 _LONG = 160  # characters of the name of a row; a tooltip has the rest
 
@@ -66,13 +48,13 @@ def shortened(names: Iterable[str], width: int) -> dict[str, str]:
 
     A name that would then be the same as another stays as it is.
     """
-    known = list(dict.fromkeys(names))
-    heads = [min(name.find("(") + 1 or width // 2, width // 2) for name in known]
-    short = [
-        name if len(name) <= width else f"{name[:head]}…{name[head + 1 - width :]}"
-        for name, head in zip(known, heads, strict=True)
-    ]
-    return {name: cut if short.count(cut) == 1 else name for name, cut in zip(known, short, strict=True)}
+    short = {}
+    for name in names:
+        head = min(name.find("(") + 1 or width // 2, width // 2)
+        is_short = len(name) <= width
+        short[name] = name if is_short else f"{name[:head]}…{name[head + 1 - width :]}"
+    counts = Counter(short.values())
+    return {name: cut if counts[cut] == 1 else name for name, cut in short.items()}
 
 
 def tick_names(names: Sequence[str], width: int = 16) -> list[str]:
@@ -94,21 +76,26 @@ def laid_out(figure: go.Figure, title: str, *, width: int = 720, height: int = 3
     """
     lines = textwrap.wrap(title, (min(width, WIDEST) - 300) // 8)  # 300 for the buttons, 8 for a character
     top = 50 + 20 * len(lines)
-    heading = {
-        "text": "<br>".join(map(plain, lines)),
-        "font_size": 16,
-        "x": 0,
-        "xanchor": "left",
-        "y": 1,
-        "yanchor": "top",
-        "yref": "container",
-        "pad_l": 12,
-        "pad_t": 23 if lines[1:] else 12,
-    }
     is_wide = width > WIDEST
     figure.layout["template"] = figure_theme()  # plotly would merge an updated one name by name, 0.4 s for each figure
-    figure.update_layout(title=heading, margin={"l": 60, "r": 60, "t": top, "b": 50}, **layout)
-    return figure.update_layout(height=height + top - 40, width=None if is_wide else width, autosize=is_wide)
+    return figure.update_layout(
+        title={
+            "text": "<br>".join(map(plain, lines)),
+            "font_size": 16,
+            "x": 0,
+            "xanchor": "left",
+            "y": 1,
+            "yanchor": "top",
+            "yref": "container",
+            "pad_l": 12,
+            "pad_t": 23 if lines[1:] else 12,
+        },
+        margin={"l": 60, "r": 60, "t": top, "b": 50},
+        height=height + top - 40,
+        width=None if is_wide else width,
+        autosize=is_wide,
+        **layout,
+    )
 
 
 @cache
@@ -127,14 +114,16 @@ def inlined(html: str) -> str:
 
 def tag(kind: str, /, *inside: object, **attributes: object) -> str:
     """Return an element around HTML. The values of attributes are escaped; an attribute that is "" is left out."""
-    names = {key: key.strip("_").replace("_", "-") for key, value in attributes.items() if value != ""}
-    written = "".join(f' {name}="{escape(str(attributes[key]))}"' for key, name in names.items())
+    written = ""
+    for name, value in attributes.items():
+        if value != "":
+            written += f' {name.strip("_").replace("_", "-")}="{escape(str(value))}"'
     return f"<{kind}{written}>{''.join(map(str, inside))}</{kind}>"
 
 
 def framed(*parts: str) -> str:
     """Return the parts as one view; JupyterLab reads none of its text as mathematics."""
-    return tag("div", tag("div", *parts, class_="view"), class_="mathjax_ignore")
+    return f'<div class="mathjax_ignore"><div class="view">{"".join(parts)}</div></div>'
 
 
 def paragraph(html: str, **attributes: object) -> str:
@@ -143,9 +132,11 @@ def paragraph(html: str, **attributes: object) -> str:
 
 def table_tag(heads: str, labels: Sequence[str] | Mapping[str, object], rows: Iterable[str], caption: str = "") -> str:
     """Return a table of headings and rows, both HTML; further headings are `labels`, as text, like the caption."""
-    title, short = tag("caption", escape(caption)) if caption else "", shortened(labels, 24)
-    names = (th(short[label], "name", label) for label in labels)
-    return tag("table", title, tag("thead", tag("tr", heads, *names)), tag("tbody", *rows), class_="ranks")
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    short = shortened(labels, 24)
+    head = heads + "".join(th(short[label], "name", label) for label in labels)
+    body = "".join(rows)
+    return f'<table class="ranks">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def td(html: object, kind: str = "number", **attributes: object) -> str:
@@ -162,29 +153,30 @@ def grid(values: pd.DataFrame, largest: float, written: Callable[[float], str], 
     `largest` has the darkest shade; `written` formats a value; nan leaves a cell empty.
     """
 
-    def cell(row: str, column: str, value: float) -> str:
-        if np.isnan(value):
-            return td("")
-        title = f"{truncate(row, _LONG)}, {column}: {value:.3f}"
-        return td(written(value), number_class(value, largest), title=title)
-
-    lines, columns = [], list(map(str, values))
+    lines = []
+    columns = list(map(str, values))
     for row, line in zip(map(str, values.index), values.to_numpy(), strict=True):
-        head = tag("th", escape(truncate(row, _LONG)), class_="word", scope="row", title=row)
-        lines.append(tag("tr", head, *(cell(row, *one) for one in zip(columns, line, strict=True))))
+        name = truncate(row, _LONG)
+        cells = [tag("th", escape(name), class_="word", scope="row", title=row)]
+        for column, value in zip(columns, line, strict=True):
+            cell = td("")
+            if not np.isnan(value):
+                title = f"{name}, {column}: {value:.3f}"
+                cell = td(written(value), number_class(value, largest), title=title)
+            cells.append(cell)
+        lines.append(tag("tr", *cells))
     return table_tag("<td></td>", columns, lines, caption)
 
 
 def number_class(value: float, largest: float) -> str:
     """Return the classes of a cell: blue above 0, orange below, darkest from `largest` on."""
     depth = min(round(4 * abs(value) / (largest or 1)), 4)
-    shade = f" {'pro' if value > 0 else 'con'}{depth}" if depth else ""
-    return f"number{shade}"
+    return f"number {'pro' if value > 0 else 'con'}{depth}" if depth else "number"
 
 
 def details(summary: str, html: str) -> str:
     """Return HTML that opens with a click on a text."""
-    return tag("details", tag("summary", escape(summary)), html)
+    return f"<details><summary>{escape(summary)}</summary>{html}</details>"
 
 
 def truncate(text: str, length: int) -> str:
@@ -195,4 +187,4 @@ def problem_html(problem: Exception, label: str = "") -> str:
     """Return what is shown instead of something, such as `label`, that cannot be drawn."""
     kind = "" if isinstance(problem, ValueError | RuntimeError) else f"{type(problem).__name__}: "
     text = f"{label and f'{label}: '}{kind}{problem}"
-    return tag("p", escape(text), class_="problem", role="alert")
+    return f'<p class="problem" role="alert">{escape(text)}</p>'

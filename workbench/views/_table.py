@@ -49,12 +49,14 @@ class TableWidget(anywidget.AnyWidget):
         texts: A further text of each row, which is searched and not shown.
         """
         self._frame = frame.reset_index(drop=True)
-        named = {name: list(map(str, frame[name])) for name in frame.select_dtypes(exclude="number")}
-        searched = named | ({"searched": list(texts)} if texts else {})
+        searched = {name: list(map(str, frame[name])) for name in frame.select_dtypes(exclude="number")}
+        if texts:
+            searched["searched"] = list(texts)
         rows = ["\n".join(row).casefold() for row in zip(*searched.values(), strict=True)]
         self._searched = pd.Series(rows, dtype=object)
         with self.hold_sync():
-            self.columns, self.extra = list(columns), {}
+            self.columns = list(columns)
+            self.extra = {}
             self.data = {name: _bytes(values) for name, values in frame.select_dtypes("number").items()} | searched
             self._list()
 
@@ -71,7 +73,8 @@ class TableWidget(anywidget.AnyWidget):
     def _list(self, _: Any = None) -> None:
         is_listed: Any = pd.Series(True, self._frame.index)
         for name in self._frame.columns.intersection(list(self.limits)):
-            (low, high), values = self.limits[name], self._frame[name]
+            low, high = self.limits[name]
+            values = self._frame[name]
             is_listed &= (low is None or values >= low) & (high is None or values <= high)
         for word in self.search.casefold().split():
             is_listed &= self._searched.str.contains(word, regex=False)

@@ -4,11 +4,11 @@ import logging
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from itertools import combinations, count
+from itertools import chain, combinations, count
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ _SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces
 _WORD = re.compile(rf"\s*(?:[{_SPACELESS}]|[^\s{_SPACELESS}]+)\s*")
 _BLOCK = "display:inline-block;vertical-align:top;margin-right:1em"
 _WORDS_NOTE = "Each number is the fall of {what} without that word. {signs} The contributions do not add up."
-_MOST_WORDS, _MOST_SETS = 3, 5000  # of words that are left out together, and of sets of one size
+_MOST_SETS = 5000  # of words that are left out together, of one size
 _EQUAL = 1e-6  # cosines of float32 that are as near as this are equal
 _SWAPS = ["encoder", "change", "words", "sides", "sentences", "before", "after"]
 _ONE = ("the cosine", "▲: the word makes the two more similar, ▼: less similar.")
@@ -52,12 +52,15 @@ def named(encoders: Encoders) -> dict[str, Any]:
     found = dict[str, Any]()
     sources = [encoders] if isinstance(encoders, str | Path) else _BUNDLED if encoders is None else encoders
     for source in sources:
-        name, path = getattr(source, "__name__", type(source).__name__), getattr(source, "path", source)
+        path = getattr(source, "path", source)
         if isinstance(path, str | Path):
-            parts = (Path(path).resolve() if Path(path).is_dir() else Path(path)).parts
+            folder = Path(path)
+            parts = (folder.resolve() if folder.is_dir() else folder).parts
             name = next((part for part in reversed(parts) if not _DULL.fullmatch(part)), str(source))
-        free = (f"{name} {number}" for number in count(2))
-        found[name if name not in found else next(label for label in free if label not in found)] = source
+        else:
+            name = getattr(source, "__name__", type(source).__name__)
+        labels = chain([name], (f"{name} {number}" for number in count(2)))
+        found[next(label for label in labels if label not in found)] = source
     return found
 
 
@@ -67,34 +70,39 @@ class WordOverlap:
     def __init__(self) -> None:
         from sklearn.feature_extraction.text import HashingVectorizer
 
-        options: Any = {"binary": True, "alternate_sign": False, "token_pattern": rf"[{_SPACELESS}]|[^\W{_SPACELESS}]+"}
-        self._words: Any = HashingVectorizer(n_features=2**13, **options).transform
+        self._words: Any = HashingVectorizer(
+            n_features=2**13,
+            binary=True,
+            alternate_sign=False,
+            token_pattern=rf"[{_SPACELESS}]|[^\W{_SPACELESS}]+",
+        ).transform
 
     def encode(self, sentences: list[str]) -> np.ndarray:
         return self._words(sentences).toarray()
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
-        places = {text: place for place, text in enumerate(dict.fromkeys([*sentence1, *sentence2]))}
-        rows = self._words(places)
-        first, second = (rows[[places[text] for text in side]] for side in (sentence1, sentence2))
-        return np.asarray(first.multiply(second).sum(axis=1)).ravel()
+        both = self._words(sentence1).multiply(self._words(sentence2))
+        return np.asarray(both.sum(axis=1)).ravel()
 
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
     """Log errors only: a warning, such as of long sentences, would be a red line above a view."""
     log = logging.getLogger("workbench")
-    with ExitStack() as after:
-        after.callback(log.setLevel, log.level)
-        log.setLevel(logging.ERROR)
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
         yield
+    finally:
+        log.setLevel(level)
 
 
 class Vectors:
     """Unit vectors of sentences under one encoder, which is loaded on first use; each sentence is encoded once."""
 
-    def __init__(self, label: Any, source: Any) -> None:
-        self.label, self.source = str(label), source
+    def __init__(self, label: str, source: Any) -> None:
+        self.label = label
+        self.source = source
         self._rows: dict[str, np.ndarray] = {}
 
     @cached_property
@@ -118,7 +126,9 @@ class Vectors:
         from workbench.methods.base import unit_rows
 
         if new := [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._rows]:
-            self._rows.update(zip(new, unit_rows(getattr(self.model, "encode", self.model), new, [])[0], strict=True))
+            encode = getattr(self.model, "encode", self.model)
+            rows, _ = unit_rows(encode, new, [])
+            self._rows.update(zip(new, rows, strict=True))
         return np.stack([self._rows[sentence] for sentence in sentences])
 
     def cosines(self, first: Sequence[str], second: Sequence[str]) -> np.ndarray:
@@ -156,19 +166,18 @@ def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
         return source
     from workbench.evaluation import evaluate, evaluate_model
 
-    if not (is_name and name) or source == WORDS:
-        return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores
-    # "fp32" is named, because under "auto" the cache may contain scores of an earlier version in bf16.
-    config = BaselineConfig(encoder=str(source), suites=[name], precision="fp32")
-    root = cache_folder() / "scores"
-    for _ in range(2):
-        with suppress(OSError, RunError):
-            return evaluate_model(config, root).scores()
+    if is_name and name and source != WORDS:
+        # "fp32" is named, because under "auto" the cache may contain scores of an earlier version in bf16.
+        config = BaselineConfig(encoder=str(source), suites=[name], precision="fp32")
+        root = cache_folder() / "scores"
         path = run_path(config, root)
-        with suppress(OSError):
-            if not is_running(path):  # a damaged entry is computed again
-                remove_path(path)
-    # The cache cannot be written, or another process is writing this entry.
+        for _ in range(2):
+            with suppress(OSError, RunError):
+                return evaluate_model(config, root).scores()
+            with suppress(OSError):
+                if not is_running(path):  # a damaged entry is computed again
+                    remove_path(path)
+        # The cache cannot be written, or another process is writing this entry.
     return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores
 
 
@@ -180,14 +189,15 @@ def _require_text(sentences: list[str]) -> list[str]:
 
 def _usable(encoders: Sequence[Vectors], sentences: Sequence[str]) -> tuple[list[Vectors], str]:
     """Return the encoders that can encode the sentences, and the problems of the others as HTML."""
-    usable, problems = [], []
+    usable = []
+    problems = ""
     for vectors in encoders:
         try:
             vectors.cosines(sentences, sentences)
             usable.append(vectors)
         except Exception as problem:  # a user's own encoder may raise anything
-            problems.append(problem_html(problem, vectors.label))
-    return usable, "".join(problems)
+            problems += problem_html(problem, vectors.label)
+    return usable, problems
 
 
 class Ask(TypedView):
@@ -229,13 +239,15 @@ class Ask(TypedView):
         precision: Of the weights in the page. Raises EncoderError for an encoder that a page cannot contain, see
         `workbench.views.offline.pack_encoder`, and ValueError for another precision.
         """
-        query, *targets = self._sentences()
+        target = Path(path).expanduser()
         if encoder:
+            query, *lines = self._sentences()
             models = {one.label: None if one.source == WORDS else one.model for one in self._vectors}
-            return write_offline(path, models, query, targets, precision)
-        with atomic_write(Path(path).expanduser()) as file:
-            file.write(f'<!DOCTYPE html><meta charset="utf-8"><title>Ask</title>{inlined(self.html(is_static=True))}')
-        return Path(path).expanduser()
+            return write_offline(target, models, query, lines, precision)
+        ranking = inlined(self.html(is_static=True))
+        with atomic_write(target) as file:
+            file.write(f'<!DOCTYPE html><meta charset="utf-8"><title>Ask</title>{ranking}')
+        return target
 
     def _sentences(self) -> list[str]:
         return _require_text([self.query, *filter(str.strip, self.targets.splitlines())])
@@ -269,9 +281,14 @@ class Why(TypedView):
 
         vocabulary: Words that are put in, one at a time, to see which of them makes the targets change places.
         """
-        self._vectors, self.vocabulary = [Vectors(*one) for one in named(encoders).items()], list(vocabulary)
-        texts = {"query": ("query", query), "target": ("target", target), "other": ("against (optional)", other)}
-        super().__init__({name: text_area(*text) for name, text in texts.items()})
+        self._vectors = [Vectors(*one) for one in named(encoders).items()]
+        self.vocabulary = list(vocabulary)
+        fields = {
+            "query": text_area("query", query),
+            "target": text_area("target", target),
+            "other": text_area("against (optional)", other),
+        }
+        super().__init__(fields)
 
     @property
     def selected(self) -> pd.DataFrame:
@@ -292,7 +309,10 @@ class Why(TypedView):
         return html + or_problem(lambda: _swaps_html(encoders, sentences, self.vocabulary))
 
     def _sentences(self) -> list[str]:
-        return _require_text([self.query, self.target, *([self.other] if self.other.strip() else [])])
+        sentences = [self.query, self.target]
+        if self.other.strip():
+            sentences.append(self.other)
+        return _require_text(sentences)
 
 
 def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.DataFrame:
@@ -301,7 +321,8 @@ def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.Da
     The cosine of a second target is subtracted. Columns: labels of the encoders; rows: side ("query", "target", "second
     target") and word; the first, of the side "all", has the cosine.
     """
-    names, texts = [("all", "")], [sentences]
+    names = [("all", "")]
+    texts = [sentences]
     for side, sentence in enumerate(sentences):
         words = _WORD.findall(sentence)
         for place, word in enumerate(words):
@@ -326,12 +347,12 @@ def reasons_html(encoders: Sequence[Vectors], sentences: Sequence[str], *, name:
     full = ", ".join(f"{escape(str(label))} <b>{value:.3f}</b>" for label, value in effects.iloc[0].items())
     largest = float(effects.iloc[1:].abs().to_numpy().max(initial=0))
     words = [
-        tag("div", grid(part.droplevel("side"), largest, _format_effect, str(side)), style=_BLOCK)
+        f'<div style="{_BLOCK}">{grid(part.droplevel("side"), largest, _format_effect, str(side))}</div>'
         for side, part in effects.iloc[1:].groupby(level="side", sort=False)
     ]
     title = paragraph(f"<b>Why {escape(name)}?</b> {escape(sentences[1])}", role="status") if name else ""
     explained = paragraph(tag("small", _WORDS_NOTE.format(what=what, signs=signs)))
-    return problems + framed(title, paragraph(f"{what.capitalize()}: {full}"), "".join(words), explained)
+    return problems + framed(title, paragraph(f"{what.capitalize()}: {full}"), *words, explained)
 
 
 def _format_effect(value: float) -> str:
@@ -354,11 +375,12 @@ def smallest_swaps(
         raise DataError("type a second target, to see what makes the two targets change places")
     words = [_WORD.findall(sentence) for sentence in sentences]
     places = [(side, place) for side, one in enumerate(words) for place in range(len(one))]
-    made = (len(places) + len(words)) * len(vocabulary)
-    remedy = f"give at most {MOST_CHANGED // (len(places) + len(words)):,} words, or shorter sentences"
-    require_at_most(made, MOST_CHANGED, "sentences with a word of the vocabulary put in", remedy)
+    gaps = len(places) + len(words)
+    remedy = f"give at most {MOST_CHANGED // gaps:,} words, or shorter sentences"
+    made = "sentences with a word of the vocabulary put in"
+    require_at_most(gaps * len(vocabulary), MOST_CHANGED, made, remedy)
     longer = [
-        ((word,), (side,), _replaced(sentences, side, [*one[:place], f" {word} ", *one[place:]]))
+        ((word,), (_SIDES[side],), _replaced(sentences, side, [*one[:place], f" {word} ", *one[place:]]))
         for side, one in enumerate(words)
         for place in range(len(one) + 1)
         for word in vocabulary
@@ -368,13 +390,13 @@ def smallest_swaps(
         for size in range(1, _most_left_out(len(places)) + 1):
             shorter = []
             for left in combinations(places, size):
-                changed = list(sentences)
+                changed = sentences
                 for side in {side for side, _ in left}:
                     kept = [word for place, word in enumerate(words[side]) if (side, place) not in left]
                     changed = _replaced(changed, side, kept)
-                names = tuple(words[side][place].strip() for side, place in left)
                 if all(changed):
-                    shorter.append((names, tuple(side for side, _ in left), changed))
+                    names = tuple(words[side][place].strip() for side, place in left)
+                    shorter.append((names, tuple(_SIDES[side] for side, _ in left), changed))
             if best := _clearest_swap(vectors, sentences, shorter):
                 found.append((vectors.label, "without", *best))
                 break
@@ -385,7 +407,7 @@ def smallest_swaps(
 
 def _most_left_out(words: int) -> int:
     """Return how many of so many words are left out together: three, or fewer if there would be too many sets."""
-    return max(size for size in range(1, _MOST_WORDS + 1) if size == 1 or math.comb(words, size) <= _MOST_SETS)
+    return next((size for size in (3, 2) if math.comb(words, size) <= _MOST_SETS), 1)
 
 
 def _replaced(sentences: Sequence[str], side: int, words: Sequence[str]) -> list[str]:
@@ -399,11 +421,11 @@ def _clearest_swap(vectors: Vectors, sentences: Sequence[str], changes: Sequence
     if not changes or abs(before) < _EQUAL:
         return None
     after = vectors.leads([changed for *_, changed in changes])
-    best = int(np.argmin(np.sign(before) * after))
-    if np.sign(before) * after[best] > -_EQUAL:
+    kept = np.sign(before) * after
+    best = int(np.argmin(kept))
+    if kept[best] > -_EQUAL:
         return None
-    words, sides, changed = changes[best]
-    return words, tuple(_SIDES[side] for side in sides), changed, before, float(after[best])
+    return *changes[best], before, float(after[best])
 
 
 def _swaps_html(encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str]) -> str:
@@ -415,10 +437,12 @@ def _swaps_html(encoders: Sequence[Vectors], sentences: Sequence[str], vocabular
         kinds["with"] = "no word of the vocabulary"
     lines = []
     for vectors in encoders:
-        texts = [f"{nothing} makes the targets change places" for nothing in kinds.values()]
-        for place, change in enumerate(kinds):
-            if (vectors.label, change) in table.index:
-                texts[place] = _swap_text(change, table.loc[(vectors.label, change)])
+        texts = []
+        for change, nothing in kinds.items():
+            key = vectors.label, change
+            is_found = key in table.index
+            none = f"{nothing} makes the targets change places"
+            texts.append(_swap_text(change, table.loc[key]) if is_found else none)
         if abs(vectors.leads([sentences])[0]) < _EQUAL:
             texts = ["the two targets are equally near"]
         lines += [tag("li", f"{escape(vectors.label)}: {text}") for text in texts]
@@ -427,9 +451,10 @@ def _swaps_html(encoders: Sequence[Vectors], sentences: Sequence[str], vocabular
 
 
 def _swap_text(change: str, row: Any) -> str:
-    words = zip(row["words"], row["sides"], strict=True)
+    words = zip(row.words, row.sides, strict=True)
     which = " and ".join(f"<b>{escape(word)}</b> ({side})" for word, side in words)
     if change == "with":
-        which += f", “{escape(row['sentences'][_SIDES.index(row['sides'][0])])}”,"
-    first = "second" if row["before"] > 0 else "first"
-    return f"{change} {which} the {first} target comes first ({row['before']:+.3f} → {row['after']:+.3f})"
+        changed = row.sentences[_SIDES.index(row.sides[0])]
+        which += f", “{escape(changed)}”,"
+    first = "second" if row.before > 0 else "first"
+    return f"{change} {which} the {first} target comes first ({row.before:+.3f} → {row.after:+.3f})"

@@ -1,7 +1,7 @@
 """Explorers: an ordered table, the details of its chosen row, and a page to share; here the explorer of queries."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,12 +21,18 @@ from workbench.views.page import view_html
 from workbench.views.queries import QueryView, SuiteRankings
 
 # How rows can be ordered; a and b are labels.
-ORDERS = {"data": "as in the data", "worst": "a is worst", "disagreement": "a and b disagree"}
-ORDERS |= {"gain": "b gains over a", "loss": "b loses against a"}
+ORDERS = {
+    "data": "as in the data",
+    "worst": "a is worst",
+    "disagreement": "a and b disagree",
+    "gain": "b gains over a",
+    "loss": "b loses against a",
+}
 VALUE = "value"  # the column of the chosen order
 MOST_CHARACTERS = 2_000_000  # of the targets, if a browser is to search them
 _PAGE = (Path(__file__).parent / "shared.html").read_text(encoding="utf-8")
-_STATIC_ROWS, _STATIC_DETAILS = 20, 3  # without a kernel
+_STATIC_ROWS = 20  # without a kernel
+_STATIC_DETAILS = 3
 _OPEN = 20  # sections that a page shows unfolded; of more only the first
 TARGETS = 50  # at most, in a table, so that the chart is near
 
@@ -53,7 +59,8 @@ class Explorer(View):
 
     def __init__(self, data: Mapping[str, Any], encoders: Encoders, **table: Any) -> None:
         self.grid = TableWidget(label=self.kind, **table)
-        self.detail, self.reasons = Panel(self.press), Panel(scrolls=True)
+        self.detail = Panel(self.press)
+        self.reasons = Panel(scrolls=True)
         self.controls = {name: dropdown(name, {}, self._reorder) for name in ("order", "a", "b")}
         self.grid.observe(self._draw, "chosen")
         self.look_at(data, encoders)
@@ -62,7 +69,6 @@ class Explorer(View):
 
     def read(self, data: Mapping[str, Any]) -> None:
         """Set what is listed; change nothing if the data is wrong."""
-        raise NotImplementedError
 
     def views(self, row: int) -> list[QueryView]:
         """Return the details of a row."""
@@ -73,17 +79,21 @@ class Explorer(View):
         chosen = self.chosen
         self.read(data)
         self._vectors = [Vectors(*one) for one in named(encoders).items()] if encoders else []
-        orders = dict(list(ORDERS.items())[: None if len(self.labels) > 1 else 2])  # the others need two labels
+        orders = ORDERS
+        default = "disagreement"
+        if len(self.labels) == 1:  # the others need two labels
+            default = "worst"
+            orders = {name: ORDERS[name] for name in ("data", default)}
         names = shortened(self.labels, 40)
         with self._drawing_once():
-            offer(self.controls["order"], orders, list(orders)[min(2, len(orders) - 1)])
+            offer(self.controls["order"], orders, default)
             offer(self.controls["a"], names, self.labels[0])
             offer(self.controls["b"], names, self.labels[-1])
             with self.grid.hold_sync():
                 self.grid.note = self.note
                 self.grid.set_rows(self.frame, self.columns, texts=self.texts)
                 self._sort()
-                if chosen in self.ids and self.ids.index(chosen) in self.grid.listed:
+                with suppress(ValueError):  # it is no longer listed
                     self.chosen = chosen
 
     @contextmanager
@@ -101,16 +111,25 @@ class Explorer(View):
 
     def _sort(self) -> None:
         """Sort by the values of the order, which are a column, and choose the first row."""
-        values = {
-            "data": lambda: np.arange(1.0, len(self.ids) + 1),
-            "worst": lambda: self.distances(self.a),
-            "disagreement": lambda: self.distances(self.a, self.b),
-            "gain": lambda: self.distances(self.a) - self.distances(self.b),
-            "loss": lambda: self.distances(self.b) - self.distances(self.a),
-        }[self.order]()
+        is_data = self.order == "data"
+        if is_data:
+            values = np.arange(1.0, len(self.ids) + 1)
+        elif self.order == "disagreement":
+            values = self.distances(self.a, self.b)
+        else:
+            values = self.distances(self.a)
+            if self.order != "worst":
+                values = values - self.distances(self.b)
+            if self.order == "loss":
+                values = -values
         self.frame[VALUE] = values
-        is_data, title = self.order == "data", ORDERS[self.order]
-        order = {"name": VALUE, "title": title, "hover": self.distance, "digits": 0 if is_data else 2, "limit": True}
+        order = {
+            "name": VALUE,
+            "title": ORDERS[self.order],
+            "hover": self.distance,
+            "digits": 0 if is_data else 2,
+            "limit": True,
+        }
         with self.grid.hold_sync():
             self.grid.columns = [order, *self.columns]
             self.grid.chosen = -1
@@ -123,29 +142,34 @@ class Explorer(View):
 
     @chosen.setter
     def chosen(self, name: Any) -> None:
-        row = self.ids.index(name) if name in self.ids else -1
-        if row not in self.grid.listed:
-            raise ValueError(f"chosen is {name!r}, which is not listed; clear the search and the limits")
-        self.grid.chosen = row
+        for row in self.grid.listed:
+            if self.ids[row] == name:
+                self.grid.chosen = int(row)
+                return
+        raise ValueError(f"chosen is {name!r}, which is not listed; clear the search and the limits")
 
     def _draw(self, _: Any = None) -> None:
         if not self._is_filling:
-            row, self._why, self.reasons.html = self.grid.chosen, "", ""
+            self._why = ""
+            self.reasons.html = ""
+            row = self.grid.chosen
             self.detail.html = "" if row < 0 else or_problem(lambda: self._details(row, explains=bool(self._vectors)))
 
     def _details(self, row: int, *, is_live: bool = True, explains: bool = False) -> str:
         """Return HTML of a row; `explains` adds buttons, whose value is the number of a view and a letter."""
-        return "".join(
-            view_html(view, is_live=is_live, targets=TARGETS, explains=str(place) if explains else "")
-            for place, view in enumerate(self.views(row))
-        )
+        html = ""
+        for place, view in enumerate(self.views(row)):
+            html += view_html(view, is_live=is_live, targets=TARGETS, explains=str(place) if explains else "")
+        return html
 
     def press(self, value: str) -> None:
         """Explain the rank of the target with this button, or close its explanation."""
-        self._why, self.reasons.html = "" if value == self._why else value, ""
+        self.reasons.html = ""
+        self._why = "" if value == self._why else value
         if self._why:
             self.reasons.html = "<p>Encoding.</p>"  # an encoder takes seconds to load
-            view, letter = self.views(self.grid.chosen)[int(value[0])], value[1:]
+            letter = value[1:]
+            view = self.views(self.grid.chosen)[int(value[0])]
             sentences = [view.query, view.table.loc[letter, "target"]]
             self.reasons.html = or_problem(lambda: reasons_html(self._vectors, sentences, name=letter))
 
@@ -153,37 +177,42 @@ class Explorer(View):
         listed = self.grid.listed
         titles = {column["name"]: column.get("title", column["name"]) for column in self.grid.columns}
         table = table_html(self.frame.loc[listed[:_STATIC_ROWS], [*titles]].rename(columns=titles).round(2))
-        views = [self._details(row, is_live=False) for row in listed[:_STATIC_DETAILS]]
-        return (
-            f"<p>The first of {self._summary()}. Run the cell to see the others.</p>{framed(table)}{'<hr>'.join(views)}"
-        )
+        views = "<hr>".join(self._details(row, is_live=False) for row in listed[:_STATIC_DETAILS])
+        return f"<p>The first of {self._summary()}. Run the cell to see the others.</p>{framed(table)}{views}"
 
     def _summary(self) -> str:
         text = f"{len(self.grid.listed):,} {self.kind}{self.grid.note}; ordered by: {ORDERS[self.order]}"
-        return escape(f"{text}; a: {self.a}, b: {self.b}" if self.order != "data" else text)
+        if self.order != "data":
+            text += f"; a: {self.a}, b: {self.b}"
+        return escape(text)
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
         """Yield for a page of these rows: id, text in the list, and HTML; each query is shown once."""
-        texts = self.frame.select_dtypes(exclude="number")
-        for row in rows:
-            yield str(self.ids[row]), " / ".join(texts.loc[row]), self._details(row)
+        raise NotImplementedError
 
     def to_html(self, path: str | Path) -> Path:
         """Write the first listed rows as one page with a search that needs neither kernel nor network.
 
         Of more than `MOST_SECTIONS` rows the page says so; the numbers in its heading are those of all rows.
         """
-        target, rows = Path(path).expanduser(), self.grid.listed[:MOST_SECTIONS].tolist()
-        index, drawn, sections = [], [], list(self.sections(rows))
+        target = Path(path).expanduser()
+        rows = self.grid.listed[:MOST_SECTIONS].tolist()
+        sections = list(self.sections(rows))
+        index = []
+        drawn = []
         for name, text, html in sections:
             index.append(tag("li", tag("a", escape(text), href=f"#{quote(name)}")))
             is_folded = drawn and len(sections) > _OPEN
             drawn.append(tag("section", details(text, html) if is_folded else html, id=name))
-        title, summary = escape(f"{self.title}: {', '.join(self.labels)}"), self._summary()
+        summary = self._summary()
         if len(rows) < len(self.grid.listed):
             summary = f"The first {len(rows)} of {summary}; for others search, sort or limit the table in a notebook"
         page = _PAGE.format(
-            title=title, summary=summary, style=STYLE_SHEET, index="".join(index), sections="\n".join(drawn)
+            title=escape(f"{self.title}: {', '.join(self.labels)}"),
+            summary=summary,
+            style=STYLE_SHEET,
+            index="".join(index),
+            sections="\n".join(drawn),
         )
         with atomic_write(target) as file:
             file.write(page)
@@ -207,19 +236,26 @@ class RankingExplorer(Explorer):
 
     def read(self, data: Mapping[str, Any]) -> None:
         self.suite = suite = SuiteRankings(data, self._suite)
-        self.title, self.labels, self.ids = f"Rankings of {suite.name}", suite.labels, list(suite.rows)
+        self.title = f"Rankings of {suite.name}"
+        self.labels = suite.labels
+        self.ids = list(suite.rows)
         self.distances = suite.distances
-        self.frame = suite.table.groupby("query_id")[["query"]].first().loc[self.ids].reset_index(drop=True)
+        groups = suite.table.groupby("query_id", sort=False)
+        self.frame = groups[["query"]].first().reset_index(drop=True)
         self.columns = [{"name": "query"}]
-        targets = suite.table["target"].to_numpy(dtype=object)
-        texts = ["\n".join(targets[rows]) for rows in suite.rows.values()]
-        self.texts = texts if sum(map(len, texts)) < MOST_CHARACTERS else ()
+        self.texts = groups["target"].agg("\n".join).tolist()
         absent = ", ".join(label for label in map(str, data) if label not in suite.labels)
         self.note = f"; without rankings of this set: {absent}" if absent else ""
-        self.note += "" if self.texts else "; too much text to search in the targets"
+        if sum(map(len, self.texts)) >= MOST_CHARACTERS:
+            self.texts = ()
+            self.note += "; too much text to search in the targets"
 
     def views(self, row: int) -> list[QueryView]:
         return [self.suite.view(self.ids[row])]
+
+    def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
+        for row in rows:
+            yield str(self.ids[row]), self.frame.loc[row, "query"], self._details(row)
 
     @property
     def selected(self) -> pd.DataFrame:

@@ -25,24 +25,48 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
     """
     figure = make_subplots(specs=[[{"secondary_y": True}]])
     for colour, (label, table) in zip(cycle(COLOURS), histories.items(), strict=False):
-        name, line = plain(label), {"color": colour}
+        name = plain(label)
         history = table.reindex(columns=[*dict.fromkeys([*table, "dev_spearman", "loss"])])
-        dev, losses = history.dropna(subset=["dev_spearman"]), history.dropna(subset=["loss"])
-        curve = {"x": dev["step"], "y": 100 * dev["dev_spearman"], "line": line}
-        figure.add_scatter(**curve, name=f"{name}: dev", mode="lines+markers")
+        dev = history.dropna(subset=["dev_spearman"])
+        figure.add_scatter(
+            x=dev["step"],
+            y=100 * dev["dev_spearman"],
+            line_color=colour,
+            name=f"{name}: dev",
+            mode="lines+markers",
+        )
         best = dev.loc[dev["step"] > 0].nlargest(1, "dev_spearman")
-        ring = {"symbol": "circle-open", "size": 16, "color": colour, "line": {"width": 2}}
         if len(best):
-            at = {"x": best["step"], "y": 100 * best["dev_spearman"], "marker": ring}
-            figure.add_scatter(**at, name=f"{name}: kept", mode="markers")
-        named = [c for c in history.columns if c not in _NO_TERM and not c.startswith(("dev_", "observed_"))]
-        for dash, column in zip(["dot", "dash", "dashdot", "longdash"], (terms and named) or ["loss"], strict=False):
-            term = "loss" if column == label else column  # the only term of a method may have the method's name
-            style = {"mode": "lines", "line": {**line, "dash": dash, "width": 1.5}, "secondary_y": True}
-            figure.add_scatter(x=losses["step"], y=losses[column], name=f"{name}: {term}", **style)
-    right = {"title": "training loss", "tickmode": "auto"}  # aligned with the left ones its ticks are crooked numbers
-    axes = {"xaxis_title": "training step", "yaxis_title": "Spearman on dev x 100", "yaxis2": right}
-    return laid_out(figure, "Dev Spearman and training loss", legend={"orientation": "h", "y": -0.25}, **axes)
+            figure.add_scatter(
+                x=best["step"],
+                y=100 * best["dev_spearman"],
+                marker={"symbol": "circle-open", "size": 16, "color": colour, "line_width": 2},
+                name=f"{name}: kept",
+                mode="markers",
+            )
+        losses = history.dropna(subset=["loss"])
+        named = [c for c in history if c not in _NO_TERM and not c.startswith(("dev_", "observed_"))]
+        columns = (terms and named) or ["loss"]
+        for dash, column in zip(["dot", "dash", "dashdot", "longdash"], columns, strict=False):
+            # The only term of a method may have the method's name.
+            term = "loss" if column == label else column
+            figure.add_scatter(
+                x=losses["step"],
+                y=losses[column],
+                name=f"{name}: {term}",
+                mode="lines",
+                line={"color": colour, "dash": dash, "width": 1.5},
+                secondary_y=True,
+            )
+    return laid_out(
+        figure,
+        "Dev Spearman and training loss",
+        legend={"orientation": "h", "y": -0.25},
+        xaxis_title="training step",
+        yaxis_title="Spearman on dev x 100",
+        yaxis2_title="training loss",
+        yaxis2_tickmode="auto",  # aligned with the left ones its ticks are crooked numbers
+    )
 
 
 def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figure:
@@ -50,14 +74,27 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
     columns = ["step", "dev_uniformity", "dev_alignment"]
     paths = {plain(label): history.reindex(columns=columns).dropna() for label, history in histories.items()}
     table = pd.concat(paths, names=["label"]).reset_index("label")
-    is_end = ~table.duplicated("label") | ~table.duplicated("label", keep="last")
-    table["text"] = table["step"].map("step {:.0f}".format).where(is_end, "")
-    place = {"x": "dev_uniformity", "y": "dev_alignment", "color": "label", "text": "text", "hover_data": ["step"]}
-    figure = px.line(table, **place, markers=True, color_discrete_sequence=COLOURS)
+    is_between = table.duplicated("label") & table.duplicated("label", keep="last")
+    table["text"] = table["step"].map("step {:.0f}".format).mask(is_between, "")
+    figure = px.line(
+        table,
+        x="dev_uniformity",
+        y="dev_alignment",
+        color="label",
+        text="text",
+        hover_data=["step"],
+        markers=True,
+        color_discrete_sequence=COLOURS,
+    )
     figure.update_traces(textposition="top center", textfont_color=GREY, cliponaxis=False)
-    axes: dict[str, Any] = {"xaxis_title": "uniformity (log of a mean; smaller: more spread out)", "legend_title": ""}
-    axes |= {"yaxis_title": "alignment (mean squared distance)", "showlegend": len(histories) > 1}
-    return laid_out(figure, "Alignment and uniformity on dev; lower left is better", **axes)
+    return laid_out(
+        figure,
+        "Alignment and uniformity on dev; lower left is better",
+        xaxis_title="uniformity (log of a mean; smaller: more spread out)",
+        yaxis_title="alignment (mean squared distance)",
+        legend_title="",
+        showlegend=len(histories) > 1,
+    )
 
 
 def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) -> go.Figure:
@@ -68,21 +105,51 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
     values = [np.asarray(matrix, dtype=np.float64) for matrix in matrices.values()]
     columns = [*range(1, len(sentences) + 1)]
     rows = [f"{number}: {name}" for number, name in zip(columns, tick_names(sentences, 24), strict=True)]
-    titles, place = [wrapped(title, 32) for title in matrices], {"shared_yaxes": True, "horizontal_spacing": 0.04}
-    figure = make_subplots(cols=len(values), subplot_titles=titles, **place)
-    lowest, highest = min(map(np.min, values)), max(map(np.max, values))
-    frame = {"line": {"color": COLOURS[1], "width": 3}, "fillcolor": "rgba(0,0,0,0)", "opacity": 1}
-    scale = {"colorscale": "Blues", "cmin": lowest, "cmax": highest, "showscale": False}
+    figure = make_subplots(
+        cols=len(values),
+        subplot_titles=[wrapped(title, 32) for title in matrices],
+        shared_yaxes=True,
+        horizontal_spacing=0.04,
+    )
     for column, matrix in enumerate(values, start=1):
-        cells = go.Heatmap(x=columns, y=rows, z=matrix, texttemplate="%{z:.2f}", coloraxis="coloraxis", xgap=2, ygap=2)
-        figure.add_trace(cells.update(hovertemplate="%{y}, column %{x}: %{z:.3f}<extra></extra>"), row=1, col=column)
+        figure.add_heatmap(
+            x=columns,
+            y=rows,
+            z=matrix,
+            texttemplate="%{z:.2f}",
+            hovertemplate="%{y}, column %{x}: %{z:.3f}<extra></extra>",
+            coloraxis="coloraxis",
+            xgap=2,
+            ygap=2,
+            row=1,
+            col=column,
+        )
         for at in range(len(sentences)):
-            corners = {"x0": at + 0.5, "x1": at + 1.5, "y0": at - 0.5, "y1": at + 0.5}
-            figure.add_shape(corners | frame, row=1, col=column)
+            figure.add_shape(
+                x0=at + 0.5,
+                x1=at + 1.5,
+                y0=at - 0.5,
+                y1=at + 0.5,
+                line={"color": COLOURS[1], "width": 3},
+                fillcolor="rgba(0,0,0,0)",
+                opacity=1,
+                row=1,
+                col=column,
+            )
     figure.update_xaxes(tickvals=columns, showline=False, ticks="")
     figure.update_yaxes(autorange="reversed", showline=False, ticks="", automargin=True)
-    size = {"width": min(260 + 250 * len(values), WIDEST), "height": 90 + 50 * len(sentences)}
-    return laid_out(figure, "", coloraxis=scale, **size)
+    return laid_out(
+        figure,
+        "",
+        coloraxis={
+            "colorscale": "Blues",
+            "cmin": np.min(values),
+            "cmax": np.max(values),
+            "showscale": False,
+        },
+        width=min(260 + 250 * len(values), WIDEST),
+        height=90 + 50 * len(sentences),
+    )
 
 
 def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str | None = None, *, score: str = "cosine") -> go.Figure:
@@ -94,9 +161,10 @@ def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str | None = None,
     ValueError if a label has no scores of the suite.
     """
     table = pd.concat({plain(label): rows for label, rows in scores.items()}, names=["label"]).reset_index()
-    if suite is None and table.empty:  # a transfer task has no pairs
-        return laid_out(go.Figure(), "No scored pairs", height=120)
-    suite = table["suite"].iloc[0] if suite is None else suite
+    if suite is None:
+        if table.empty:  # a transfer task has no pairs
+            return _empty_figure("No scored pairs")
+        suite = table["suite"].iloc[0]
     rows = table.loc[table["suite"] == set_name(suite)]
     if missing := [label for label in scores if plain(label) not in set(rows["label"])]:
         known = ", ".join(table["suite"].unique())
@@ -105,16 +173,31 @@ def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str | None = None,
     least = np.floor(gold.min())
     edges = np.linspace(least, max(np.ceil(gold.max()), least + 1), 6).round(12)  # 0.6 and not 0.6 + 1e-16
     names = [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
-    place, grades = np.clip(np.digitize(gold, edges[1:-1]), 0, 4), np.unique(gold)
+    place = np.digitize(gold, edges[1:-1])
+    grades = np.unique(gold)
     if len(grades) <= 6:
-        place, names = np.searchsorted(grades, gold), [f"grade {grade:.3g}" for grade in grades]
-    rows = rows.assign(band=np.take(names, place))
-    style: Any = {"category_orders": {"band": names}, "color_discrete_sequence": COLOURS, "points": False}
-    figure = px.violin(rows, x="band", y="predicted", color="label", violinmode="group", **style)
+        names = [f"grade {grade:.3g}" for grade in grades]
+        place = np.searchsorted(grades, gold)
+    figure = px.violin(
+        rows.assign(band=np.take(names, place)),
+        x="band",
+        y="predicted",
+        color="label",
+        violinmode="group",
+        category_orders={"band": names},
+        color_discrete_sequence=COLOURS,
+        points=False,
+    )
     figure.update_traces(meanline_visible=True, spanmode="hard", line_width=1)
-    figure.for_each_trace(lambda trace: trace.update(scalegroup=trace.name))  # as wide as the space of its label allows
-    axes: dict[str, Any] = {"xaxis_title": "gold score", "yaxis_title": f"{score} of the pair", "legend_title": ""}
-    return laid_out(figure, f"{score.capitalize()} by band of gold, {suite}", **axes)
+    # As wide as the space of its label allows.
+    figure.for_each_trace(lambda trace: trace.update(scalegroup=trace.name))
+    return laid_out(
+        figure,
+        f"{score.capitalize()} by band of gold, {suite}",
+        xaxis_title="gold score",
+        yaxis_title=f"{score} of the pair",
+        legend_title="",
+    )
 
 
 def sentence_map(
@@ -132,16 +215,31 @@ def sentence_map(
     planes = [PCA(2, random_state=0).fit_transform(rows) for rows in unit]
     figure = make_subplots(cols=len(planes), subplot_titles=tick_names([*vectors], 28), horizontal_spacing=0.03)
     colours = planes[0][:, 0] if values is None else np.asarray(values)
-    marker = {"size": 8 if len(sentences) < 200 else 4, "color": colours, "coloraxis": "coloraxis"}
-    dots = {"mode": "markers", "marker": marker, "hovertemplate": "%{text}<extra></extra>"}
-    for column, (x, y) in enumerate((points.T for points in planes), start=1):
-        figure.add_scatter(x=x, y=y, text=[wrapped(text, 60) for text in sentences], **dots, row=1, col=column)
+    size = 8 if len(sentences) < 200 else 4
+    for column, points in enumerate(planes, start=1):
+        figure.add_scatter(
+            x=points[:, 0],
+            y=points[:, 1],
+            text=[wrapped(text, 60) for text in sentences],
+            mode="markers",
+            marker={"size": size, "color": colours, "coloraxis": "coloraxis"},
+            hovertemplate="%{text}<extra></extra>",
+            row=1,
+            col=column,
+        )
     figure.update_xaxes(visible=False, matches="x")
     figure.update_yaxes(visible=False, matches="y")
-    bar = {"title": plain(getattr(values, "name", None) or "")}
-    scale = {"colorscale": "Viridis", "showscale": values is not None, "colorbar": bar}
-    title, width = f"PCA of {len(sentences)} sentences", max(600, 330 * len(vectors))
-    return laid_out(figure, title, coloraxis=scale, showlegend=False, width=width)
+    return laid_out(
+        figure,
+        f"PCA of {len(sentences)} sentences",
+        coloraxis={
+            "colorscale": "Viridis",
+            "showscale": values is not None,
+            "colorbar_title": plain(getattr(values, "name", None) or ""),
+        },
+        showlegend=False,
+        width=max(600, 330 * len(vectors)),
+    )
 
 
 def setting_sweep(table: pd.DataFrame, setting: str, *, label: str = "", paper: float | None = None) -> go.Figure:
@@ -157,31 +255,50 @@ def setting_sweep(table: pd.DataFrame, setting: str, *, label: str = "", paper: 
     curves = 100 * table.set_index(setting).rename(columns=plain)
     curves = curves.sort_index() if has_distances else curves.set_axis(names)
     figure = px.line(curves, markers=True, color_discrete_sequence=COLOURS)
-    if paper is not None and f"{paper:g}" in names:
-        line = {"dash": "dot", "color": GREY, "width": 1.5}
-        place = paper if has_distances else names.index(f"{paper:g}")
-        figure.add_vline(place, line=line, annotation_text="the paper's")
-    figure.update_xaxes(title=plain(label or setting), type="linear" if has_distances else "category")
-    axes: dict[str, Any] = {"yaxis_title": "Spearman on dev x 100", "legend_title": ""}
-    return laid_out(figure, f"Spearman on dev by {label or setting}", **axes)
+    if paper is not None and (marked := f"{paper:g}") in names:
+        figure.add_vline(
+            paper if has_distances else names.index(marked),
+            line={"dash": "dot", "color": GREY, "width": 1.5},
+            annotation_text="the paper's",
+        )
+    title = label or setting
+    return laid_out(
+        figure,
+        f"Spearman on dev by {title}",
+        xaxis_title=plain(title),
+        xaxis_type="linear" if has_distances else "category",
+        yaxis_title="Spearman on dev x 100",
+        legend_title="",
+    )
 
 
 def power_curve(differences: pd.DataFrame) -> go.Figure:
     """Draw the smallest difference that can be shown, x 100, by seeds and pairs, from `smallest_differences`."""
     if differences.empty:
-        return laid_out(go.Figure(), "No finished runs yet", height=120)
+        return _empty_figure("No finished runs yet")
     known: Any = differences.dropna(subset=["smallest"])  # of more than one seed
-    pairs = [f"{number} pairs" for number in known["pairs"]]
-    table = known.assign(smallest=100 * known["smallest"], label=known["label"].map(plain), pairs=pairs)
-    style: Any = {"line_dash": "pairs", "color_discrete_sequence": COLOURS, "markers": True}
-    figure = px.line(table, x="seeds", y="smallest", color="label", **style)
-    axis = {
-        "type": "log",
-        "tickvals": [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100],
-        "title": "difference of Spearman or accuracy x 100",
-    }
-    axes: dict[str, Any] = {"yaxis": axis, "legend_title": ""}
-    return laid_out(figure, f"Smallest difference from {differences['against'].iloc[0]} that can be shown", **axes)
+    table = known.assign(
+        smallest=100 * known["smallest"],
+        label=known["label"].map(plain),
+        pairs=known["pairs"].map("{} pairs".format),
+    )
+    figure = px.line(
+        table,
+        x="seeds",
+        y="smallest",
+        color="label",
+        line_dash="pairs",
+        color_discrete_sequence=COLOURS,
+        markers=True,
+    )
+    return laid_out(
+        figure,
+        f"Smallest difference from {differences['against'].iloc[0]} that can be shown",
+        yaxis_type="log",
+        yaxis_tickvals=[0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100],
+        yaxis_title="difference of Spearman or accuracy x 100",
+        legend_title="",
+    )
 
 
 def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
@@ -192,27 +309,57 @@ def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
 
 def part_scores(parts: pd.DataFrame) -> go.Figure:
     """Draw Spearman x 100 on every suite and subset, mean ± deviation, from the table that `suite_scores` returns."""
-    ends = {"low": parts["mean"] - parts["std"], "high": parts["mean"] + parts["std"]}
-    table = parts.rename(columns={"mean": "value", "part": "row"}).assign(**ends)
+    table = parts.rename(columns={"mean": "value", "part": "row"}).assign(
+        low=parts["mean"] - parts["std"],
+        high=parts["mean"] + parts["std"],
+    )
     return _draw_dots(table, "Spearman by suite and subset, mean over seeds ± one standard deviation")
+
+
+def _empty_figure(title: str) -> go.Figure:
+    return laid_out(go.Figure(), title, height=120)
 
 
 def _draw_dots(table: pd.DataFrame, title: str) -> go.Figure:
     """Draw value x 100 from low to high by row, the first at the top, the dots of several labels next to each other."""
     if table.empty:
-        return laid_out(go.Figure(), "No finished runs yet", height=120)
-    rows, labels = (list(dict.fromkeys(table[name])) for name in ("row", "label"))
-    names = dict(zip(rows, tick_names(rows, 24), strict=True))
+        return _empty_figure("No finished runs yet")
+    names = tick_names(list(table["row"]), 24)
+    rows = list(dict.fromkeys(names))
     numbers: Any = 100 * table[["value", "low", "high"]]
-    shown = pd.DataFrame({"row": [names[row] for row in table["row"]], "x": numbers["value"]})
-    shown["label"] = tick_names(list(table["label"]), 24)
-    shown["above"], shown["below"] = numbers["high"] - shown["x"], shown["x"] - numbers["low"]
-    style: Any = {"category_orders": {"row": [*names.values()]}, "color_discrete_sequence": COLOURS}
-    figure = px.scatter(shown, x="x", y="row", color="label", error_x="above", error_x_minus="below", **style)
+    shown = pd.DataFrame(
+        {
+            "row": names,
+            "label": tick_names(list(table["label"]), 24),
+            "x": numbers["value"],
+            "above": numbers["high"] - numbers["value"],
+            "below": numbers["value"] - numbers["low"],
+        }
+    )
+    figure = px.scatter(
+        shown,
+        x="x",
+        y="row",
+        color="label",
+        error_x="above",
+        error_x_minus="below",
+        category_orders={"row": rows},
+        color_discrete_sequence=COLOURS,
+    )
     figure.update_traces(orientation="h", marker_size=8, hovertemplate="%{y}: %{x:.2f}<extra></extra>")
-    least, most = numbers.min(axis=None), numbers.max(axis=None)
+    least = numbers.min(axis=None)
+    most = numbers.max(axis=None)
     room = 0.05 * (most - least) + 0.5
-    axis = {"title": "Spearman x 100", "range": [least - room, most + room]}  # grouped dots would begin at 0
-    layout = {"scattermode": "group", "legend_title": "", "yaxis": {"title": "", "automargin": True}}
-    height = 140 + len(rows) * (15 + 20 * len(labels) if len(table) > len(rows) else 35)
-    return laid_out(figure, title, width=800, height=height, xaxis=axis, **layout)
+    dots = 15 + 20 * table["label"].nunique() if len(table) > len(rows) else 35
+    return laid_out(
+        figure,
+        title,
+        width=800,
+        height=140 + len(rows) * dots,
+        xaxis_title="Spearman x 100",
+        xaxis_range=[least - room, most + room],  # grouped dots would begin at 0
+        scattermode="group",
+        legend_title="",
+        yaxis_title="",
+        yaxis_automargin=True,
+    )

@@ -41,9 +41,12 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
 
     Raises DataError if no run was scored on `suite`, and it is neither a set nor a file.
     """
-    name, rows, first, suites = set_name(suite), [], {}, set()
+    name = set_name(suite)
+    rows = []
+    first = {}
+    suites = set()
     for row in finished_rows(runs_root):
-        suites |= {*row["scores"]}
+        suites.update(row["scores"])
         original = first.setdefault((row["digest"], row["seed"]), row["path"])
         if original != row["path"]:
             _LOG.warning("left out: %s: a copy of %s, so no further seed", row["path"], original)
@@ -70,18 +73,22 @@ def finished_rows(runs_root: str | Path) -> list[dict[str, Any]]:
 def _values_on(run: Run, suite: str) -> dict[str, Any]:
     metrics = run.metrics()
     start = run.metrics(BEFORE).get(suite, {}) if run.has(BEFORE) else {}
-    values = {**metrics[suite], "before": start.get("spearman", start.get("accuracy"))}
     sets = [metrics[name] for name in AVERAGES.get(suite, [suite]) if name in metrics]
-    values |= {name: sum(one.get(key, 0) for one in sets) for name, key in (("pairs", "n"), ("queries", "queries"))}
-    return {"encoder": run.config.encoder, **{name: values.get(name) for name in _VALUES}}
+    return metrics[suite] | {
+        "encoder": run.config.encoder,
+        "before": start.get("spearman", start.get("accuracy")),
+        "pairs": sum(one.get("n", 0) for one in sets),
+        "queries": sum(one.get("queries", 0) for one in sets),
+    }
 
 
 def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") -> str:
     """Return the number of runs; without runs the commands that make some."""
-    if len(runs):
-        return f"{len(runs)} finished run{'s' if len(runs) > 1 else ''} under {runs_root}"
-    scored = f"workbench evaluate MODEL --suites {quote(suite)} --runs {quote(str(runs_root))}"
-    command = scored if suite_file(suite) else "workbench run simcse --seed 0"
+    if count := len(runs):
+        return f"{count} finished run{'s' if count > 1 else ''} under {runs_root}"
+    command = "workbench run simcse --seed 0"
+    if suite_file(suite):
+        command = f"workbench evaluate MODEL --suites {quote(suite)} --runs {quote(str(runs_root))}"
     return f"No finished runs under {runs_root} for this suite. Make some with\n    {command}"
 
 
@@ -92,18 +99,22 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     more), or of a transfer task accuracy before, accuracy, F1; pairs, queries. Columns without a value are left out.
     """
     runs = runs.assign(**runs[["kcc", "ndcg"]].where(runs["queries"] >= FEWEST_QUERIES))
+    runs["settings"] = split_common_settings(runs["settings"].tolist())[1]
+    measure = measure_of(runs)
     titles = {"before": "Spearman before", "spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
-    if measure_of(runs) == "accuracy":
+    if measure == "accuracy":
         titles = {"before": "accuracy before", "accuracy": "accuracy", "f1": "F1"}
-    groups = runs.assign(settings=split_common_settings(runs["settings"].tolist())[1]).groupby("label", sort=False)
+    groups = runs.groupby("label", sort=False)
     columns: dict[str, Any] = {"settings": groups["settings"].first(), "seeds": groups.size()}
-    columns |= {title: groups[name].agg(format_spread, form="{:.2f} ({:.2f})") for name, title in titles.items()}
-    columns |= {name: groups[name].first().fillna(0).astype("Int64") for name in ("pairs", "queries")}
+    for name, title in titles.items():
+        columns[title] = groups[name].agg(format_spread, form="{:.2f} ({:.2f})")
+    for name in ("pairs", "queries"):
+        columns[name] = groups[name].first().fillna(0).astype("Int64")
     table: Any = pd.DataFrame(columns)
     table.attrs["caption"] = "mean (standard deviation) over seeds, x 100"
     if (runs["queries"].between(1, FEWEST_QUERIES - 1)).any():
         table.attrs["caption"] += f"; KCC and NDCG only of {FEWEST_QUERIES} queries or more"
-    return table.loc[:, (table != "").any() | (table.columns == [*titles.values()][1])]
+    return table.loc[:, (table != "").any() | (table.columns == titles[measure])]
 
 
 def suite_scores(runs: pd.DataFrame) -> pd.DataFrame:
@@ -112,12 +123,14 @@ def suite_scores(runs: pd.DataFrame) -> pd.DataFrame:
     The score is Spearman, or accuracy on transfer tasks if the runs were compared on one. If all runs have one label,
     the first run's encoder before training is added as "before".
     """
-    values, measure = defaultdict(list), measure_of(runs)
+    values = defaultdict(list)
+    measure = measure_of(runs)
     for label, _, path, stage in with_start(runs):
         for suite, metrics in (read_or_warn(path, partial(Run.metrics, stage=stage)) or {}).items():
-            parts = {suite: metrics, **{f"{suite}: {name}": part for name, part in metrics.get("subsets", {}).items()}}
-            for name in (name for name in parts if measure in parts[name]):
-                values[label, name].append(parts[name][measure])
+            subsets = {f"{suite}: {name}": part for name, part in metrics.get("subsets", {}).items()}
+            for name, part in {suite: metrics, **subsets}.items():
+                if measure in part:
+                    values[label, name].append(part[measure])
     rows = [(*names, *seed_spread(of_seeds)) for names, of_seeds in values.items()]
     return pd.DataFrame(rows, columns=["label", "part", "mean", "std", "n"])
 
@@ -130,8 +143,10 @@ def measure_of(runs: pd.DataFrame) -> Measure:
 def with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
     """Return label, seed, path, stage of each run; if there is one label only, the start of the first run too."""
     rows = [(run["label"], run["seed"], run["path"], "") for run in runs.to_dict("records")]
-    starts = [(BEFORE, seed, path, BEFORE) for _, seed, path, _ in rows if Run(path).has(BEFORE)]
-    return [*(starts[:1] if len(set(runs["label"])) == 1 else []), *rows]
+    if runs["label"].nunique() == 1:
+        starts = [(BEFORE, seed, path, BEFORE) for _, seed, path, _ in rows if Run(path).has(BEFORE)]
+        return starts[:1] + rows
+    return rows
 
 
 def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = (), minor: list[str] = _MINOR) -> list[str]:
@@ -140,29 +155,31 @@ def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = (), m
     An evaluated encoder is labelled by its name. Runs of different seeds have the same label if their settings read the
     same: each learned from the run of its own seed. Labels leave out the settings `without`.
     """
-    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for row in rows:
-        groups[_short_label(row)].append(row)
-    own = {}
-    for name, group in groups.items():
-        named = ["encoder"] if group[0]["method"] == BaselineConfig.method else []
-        own[name] = iter(split_common_settings(list(map(_settings_text, group)), [*without, *named, *minor])[1])
-    pairs = [(name, next(own[name])) for name in map(_short_label, rows)]
-    labels = [f"{name} ({text})" if text else name for name, text in pairs]
+    groups = defaultdict(list)
+    for place, row in enumerate(rows):
+        groups[_short_label(row)].append(place)
+    labels = [""] * len(rows)
+    for name, places in groups.items():
+        named = ["encoder"] if rows[places[0]]["method"] == BaselineConfig.method else []
+        texts = [_settings_text(rows[place]) for place in places]
+        _, own = split_common_settings(texts, [*without, *named, *minor])
+        for place, text in zip(places, own, strict=True):
+            labels[place] = f"{name} ({text})" if text else name
     # Two runs of one label and seed differ in something that their settings do not show: the content of a file.
     left_out = [str([row["settings"][name] for name in without]) for row in rows]
     counts = Counter(zip(labels, (row["seed"] for row in rows), left_out, strict=True))
     same = {label for (label, *_), count in counts.items() if count > 1}
+    longer = [f"{label} {row['digest']}" for label, row in zip(labels, rows, strict=True)]
     if same and minor:
-        both = zip(labels, label_runs(rows, without, []), strict=True)
-        return [whole if label in same else label for label, whole in both]
-    return [f"{label} {row['digest']}" if label in same else label for label, row in zip(labels, rows, strict=True)]
+        longer = label_runs(rows, without, [])
+    return [whole if label in same else label for label, whole in zip(labels, longer, strict=True)]
 
 
 def _short_label(row: Mapping[str, Any]) -> str:
     if row["method"] != BaselineConfig.method:
         return row["method"]
-    kind, encoder = row["settings"]["kind"], short_value(row["settings"]["encoder"])
+    kind = row["settings"]["kind"]
+    encoder = short_value(row["settings"]["encoder"])
     return {"pooling": encoder, "tfidf": kind}.get(kind, f"{encoder}, {kind}")
 
 
@@ -188,13 +205,17 @@ def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
     """
     if suite_file(suite):
         return load_pairs(suite)
-    read = (file for path in runs["path"] for file in read_or_warn(path, lambda run: run.config.suites) or ())
-    return load_pairs(next((file for file in read if set_name(file) == set_name(suite)), suite))
+    for path in runs["path"]:
+        for file in read_or_warn(path, lambda run: run.config.suites) or ():
+            if set_name(file) == set_name(suite):
+                return load_pairs(file)
+    return load_pairs(suite)
 
 
 def suite_version(facts: Mapping[str, Any], suite: str) -> list[str | None]:
     """Return the checksums of the sets of `suite` that the run with these facts was scored on."""
-    inputs, names = facts.get("inputs", {}), AVERAGES.get(suite, [set_name(suite)])
+    inputs = facts.get("inputs", {})
+    names = AVERAGES.get(suite, [set_name(suite)])
     return [inputs.get(f"suite {name}", inputs.get(name, {})).get("sha256") for name in names]
 
 
@@ -241,14 +262,24 @@ def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:
     if rows and not any(setting in row["settings"] for row in rows):
         names = {name for row in rows for name in row["settings"]}
         raise SettingError(unknown_name("setting", setting, names, "of these runs"))
-    rows, values = [row for row in rows if setting in row["settings"]], []
-    for row, label in zip(rows, label_runs(rows, [setting]), strict=True):
-        value = row["settings"][setting]
-        value = str(value) if isinstance(value, list | dict) else value
-        values.append((label, value, read_or_warn(row["path"], read_dev), row["scores"][suite][0]))
-    table = pd.DataFrame(values, columns=["label", "value", "dev", "test"]).astype({"dev": float, "test": float})
-    kinds = {f"{kind}{end}": (kind, how) for kind in ("dev", "test") for end, how in (("", "mean"), ("_std", "std"))}
-    return table.groupby(["label", "value"], dropna=False).agg(seeds=("test", "size"), **kinds).reset_index()
+    rows = [row for row in rows if setting in row["settings"]]
+    values = [row["settings"][setting] for row in rows]
+    table = pd.DataFrame(
+        {
+            "label": label_runs(rows, [setting]),
+            "value": [str(value) if isinstance(value, list | dict) else value for value in values],
+            "dev": [read_or_warn(row["path"], read_dev) for row in rows],
+            "test": [row["scores"][suite][0] for row in rows],
+        }
+    ).astype({"dev": float, "test": float})
+    groups = table.groupby(["label", "value"], dropna=False)
+    return groups.agg(
+        seeds=("test", "size"),
+        dev=("dev", "mean"),
+        dev_std=("dev", "std"),
+        test=("test", "mean"),
+        test_std=("test", "std"),
+    ).reset_index()
 
 
 def kept_checkpoint(history: pd.DataFrame) -> Any:
@@ -258,29 +289,35 @@ def kept_checkpoint(history: pd.DataFrame) -> Any:
     """
     first = 0 if history.attrs.get("keep_start") else 1
     candidates = history.loc[history["step"] >= first]
-    if candidates.get("dev_spearman", pd.Series(dtype=float)).isna().all():
-        return candidates.iloc[-1]
-    return candidates.loc[candidates["dev_spearman"].idxmax()]
+    if "dev_spearman" in candidates and candidates["dev_spearman"].notna().any():
+        return candidates.loc[candidates["dev_spearman"].idxmax()]
+    return candidates.iloc[-1]
 
 
 def score_changes(run: Run, *, only_falls: bool = False) -> str:
     """Return suites and dev with their scores x 100 before and after training, as far as both were measured."""
     row = read_row(run.path)
-    starts = {suite: row["rankings"].get(f"{suite}:start", math.nan) for suite in row["scores"]}
-    pairs = {suite: (starts[suite], score) for suite, (score, _) in row["scores"].items()}
+    starts = row["rankings"]
+    pairs = {suite: (starts.get(f"{suite}:start", math.nan), score) for suite, (score, _) in row["scores"].items()}
     history = _history(run)
     if "dev_spearman" in history:
         pairs["dev"] = (history["dev_spearman"].iloc[0], kept_checkpoint(history)["dev_spearman"])
     least = _VISIBLE if only_falls else -math.inf
-    changes = [(name, start, end) for name, (start, end) in pairs.items() if start - end > least]
-    return ", ".join(f"{name} {100 * start:.2f} -> {100 * end:.2f}" for name, start, end in changes)
+    return ", ".join(
+        f"{name} {100 * start:.2f} -> {100 * end:.2f}"
+        for name, (start, end) in pairs.items()
+        if start - end > least  # not for nan
+    )
 
 
 def result_line(run: Run) -> str:
     """Return one line: the scores of a run before and after training, if the start was kept, and an early end."""
-    stopped = run.facts().get("stopped")
-    texts = [score_changes(run), "kept the start" if is_its_start(run) else ""]
-    return ", ".join(filter(None, [*texts, f"stopped at {stopped}" if stopped else ""]))
+    texts = [score_changes(run)]
+    if is_its_start(run):
+        texts.append("kept the start")
+    if stopped := run.facts().get("stopped"):
+        texts.append(f"stopped at {stopped}")
+    return ", ".join(filter(None, texts))
 
 
 def warning_of(run: Run) -> str:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from html import escape
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import plotly.graph_objects as go
 import plotly.io as pio
 from IPython.core.getipython import get_ipython
 from IPython.display import HTML, display
+from pandas.api.types import is_numeric_dtype
 
 from workbench.config import read_parameter
 from workbench.errors import RunError, SettingError, unknown_name
@@ -49,15 +51,21 @@ def table_html(table: pd.DataFrame) -> str:
     """Return the table as HTML, of more than 200 rows the two ends; an index with a name is a column."""
     if named := table.index.name is not None and table.columns.nlevels == 1:
         table = table.set_axis(table.columns.astype(object).rename(None), axis=1).reset_index(allow_duplicates=True)
-    shown = table.rename(index=_escaped, columns=_escaped)
-    texts = [not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)) for kind in table.dtypes]
-    options: Any = {"formatters": [_text_cell if text else None for text in texts], "max_rows": _ROWS}
+    formatters: Any = [None if is_numeric_dtype(kind) else _text_cell for kind in table.dtypes]
     with pd.option_context("display.max_colwidth", None):
-        html = shown.to_html(
-            index=not named, **options, escape=False, classes="mathjax_ignore", na_rep="", show_dimensions="truncate"
+        html = table.rename(index=_escaped, columns=_escaped).to_html(
+            index=not named,
+            formatters=formatters,
+            max_rows=_ROWS,
+            escape=False,
+            classes="mathjax_ignore",
+            na_rep="",
+            show_dimensions="truncate",
         )
     html = re.sub(r"<td>-(0\.0+)<", r"<td>\1<", html)
-    return html + (f"<p>{escape(caption)}</p>" if (caption := table.attrs.get("caption")) else "")
+    if caption := table.attrs.get("caption"):
+        html += f"<p>{escape(caption)}</p>"
+    return html
 
 
 def _escaped(name: Any) -> Any:
@@ -75,8 +83,11 @@ def score_table(evaluations: Mapping[str, Any]) -> pd.DataFrame:
 
     evaluations: label -> a `Report` or a finished `Run`.
     """
-    metrics = {label: one.metrics() if isinstance(one, Run) else one.metrics for label, one in evaluations.items()}
-    return pd.concat({label: metrics_table(one) for label, one in metrics.items()}).droplevel(1).round(2)
+    tables = {}
+    for label, one in evaluations.items():
+        metrics = one.metrics() if isinstance(one, Run) else one.metrics
+        tables[label] = metrics_table(metrics)
+    return pd.concat(tables).droplevel(1).round(2)
 
 
 def dev_table(history: pd.DataFrame, *columns: str) -> pd.DataFrame:
@@ -101,16 +112,19 @@ class Mechanism(TypedView):
             figure: Shown below the sentence, instead of a table.
             controls: Widgets, or abbreviations as of `ipywidgets.interact`, which begin at the defaults of `draw`.
         """
-        self._compute, self._figure = draw, figure
+        self._compute = draw
+        self._figure = figure
         made: Any = ipywidgets.interactive(draw, **controls).kwargs_widgets
         super().__init__({control.description: control for control in made})
         for control in made:
-            control.description, control.layout.width = control.description.replace("_", " "), "26em"
+            control.description = control.description.replace("_", " ")
+            control.layout.width = "26em"
             control.style.description_width = "initial"
             if isinstance(control, ipywidgets.FloatSlider):
                 control.readout_format = ".3f"
-        row, self.panel.layout.width = ipywidgets.HBox(made, layout={"flex_flow": "row wrap"}), "100%"
-        self.children = [row, self.panel, *([figure] if figure else [])]
+        self.panel.layout.width = "100%"
+        row = ipywidgets.HBox(made, layout={"flex_flow": "row wrap"})
+        self.children = [row, self.panel, figure] if figure else [row, self.panel]
         self.add_class("workbench-mechanism")
 
     def html(self, *, is_static: bool) -> str:
@@ -130,10 +144,11 @@ class LiveCurve:
     def __init__(self, run: Run | None = None, label: str = "run") -> None:
         """Show the history of a run, which its training continues; `label` names the curves."""
         self.label = label
-        self._rows: list[dict[str, Any]] = []
         self._config: Any = run and run.config
-        with suppress(RunError):  # it has no history yet
-            self._rows = run.history().to_dict("records") if run else []
+        self._rows: list[dict[str, Any]] = []
+        if run:
+            with suppress(RunError):  # it has no history yet
+                self._rows = run.history().to_dict("records")
         self._output = display(self, display_id=True)
         self._drawn = time.monotonic()
 
@@ -150,16 +165,16 @@ class LiveCurve:
             self._output.update(self)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        rows = pd.DataFrame(self._rows, columns=None if self._rows else ["step"])
-        losses = int(rows["loss"].count()) if "loss" in rows else 0
+        rows = pd.DataFrame(self._rows or {"step": []})
         figure = training_curve({self.label: rows}, terms=True)
         if self._config:  # all its steps from the start
             known = [self._config.epochs * row["step"] / row["epoch"] for row in self._rows if row.get("epoch", 0) > 0]
             steps = self._config.max_steps or max(known, default=0)
             figure.update_xaxes(range=[-0.02 * steps, 1.02 * steps] if steps else None)
+        losses = rows["loss"].count() if "loss" in rows else 0
         if losses < 2:  # too few for a line
             figure.update_traces(mode="markers", selector={"mode": "lines"})
-            figure.update_layout(yaxis2_visible=losses > 0)
+            figure.update_layout(yaxis2_visible=bool(losses))
         # A plotly figure that shows itself would be a new output each time, which nothing could replace.
         return figure._repr_mimebundle_()
 
@@ -182,9 +197,11 @@ def export_html(notebook: Path) -> Path:
         cell.metadata["transient"] = {"remove_source": cell.metadata.get("jupyter", {}).get("source_hidden", False)}
         if cell.cell_type == "markdown":
             cell.source = _EQUATION.sub(lambda found: convert(found[2], display=displays[found[1]]), cell.source)
-    outputs = [output.data for cell in content.cells for output in cell.get("outputs", []) if "data" in output]
-    for number, data in enumerate(data for data in outputs if _FIGURE in data):
-        data["text/html"] = to_html(data[_FIGURE], full_html=False, include_plotlyjs=number == 0, validate=False)
+    is_first = True
+    for output in chain.from_iterable(cell.get("outputs", []) for cell in content.cells):
+        if _FIGURE in (data := output.get("data", {})):
+            data["text/html"] = to_html(data[_FIGURE], full_html=False, include_plotlyjs=is_first, validate=False)
+            is_first = False
     config = Config({"NbConvertBase": {"display_data_priority": _ORDER}})
     exporter = HTMLExporter(config=config, exclude_input_prompt=True, exclude_output_prompt=True)
     # nbconvert loads require.js and MathJax from a network; nothing in our notebooks uses them.
@@ -196,9 +213,9 @@ def export_html(notebook: Path) -> Path:
 
 def drawing(name: str) -> HTML:
     """Show one of the drawings of the methods' ideas; its title is the text for readers who do not see it."""
-    svg = (_DRAWINGS / f"{name}.svg").read_bytes()
-    data = base64.b64encode(svg).decode()
-    title = re.findall("<title>(.+?)</title>", svg.decode(), re.DOTALL)[0]
+    svg = (_DRAWINGS / f"{name}.svg").read_text(encoding="utf-8")
+    data = base64.b64encode(svg.encode()).decode()
+    title = svg.partition("<title>")[2].partition("</title>")[0]
     # As an image: front ends remove drawings from HTML.
     return HTML(f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(title)}" style="max-width:100%">')
 
@@ -216,9 +233,11 @@ def open_run(config_class: type[Any], namespace: dict[str, Any]) -> tuple[Any, R
 
 def folded(title: str, *things: Any) -> HTML:
     """Show things one below the other, folded under a title."""
-    texts = [getattr(thing, "_repr_html_", lambda: None)() for thing in things]
-    parts = [html or f"<pre>{escape(str(thing))}</pre>" for html, thing in zip(texts, things, strict=True)]
-    return HTML(f"<details><summary>{escape(title)}</summary>{''.join(parts)}</details>")
+    html = ""
+    for thing in things:
+        draw = getattr(thing, "_repr_html_", None)
+        html += (draw and draw()) or f"<pre>{escape(str(thing))}</pre>"
+    return HTML(f"<details><summary>{escape(title)}</summary>{html}</details>")
 
 
 def check_parameters(namespace: dict[str, Any]) -> None:
@@ -228,14 +247,13 @@ def check_parameters(namespace: dict[str, Any]) -> None:
     otherwise only warn and train seed 0, and `-p before false` be a text, which is true. Without papermill nothing is
     changed.
     """
-    declared: dict[str, str] = {}
-    injected: dict[str, str] = {}
+    declared = injected = dict[str, str]()
     for cell in namespace.get("In", []):
         assigned = dict(re.findall(r"^(\w+) = (.*)", cell, re.MULTILINE))
         if cell.startswith("# Parameters\n"):
             injected = assigned
         elif not injected:
-            declared |= assigned
+            declared = declared | assigned
     for name in injected if declared else ():
         if name not in declared:
             raise SettingError(unknown_name("parameter", name, declared, "in this notebook"))

@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from html import escape
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,22 +15,27 @@ from workbench.files import atomic_write
 from workbench.views._table import HERE, STYLE_SHEET
 
 _POOLINGS = ("mean", "cls")
+_RULES = ("normalized", "single_word", "lstrip", "rstrip")  # of added tokens, which the script does not know
 Precision = Literal["int8", "float16"]
 _PAGE = (HERE / "offline.html").read_text(encoding="utf-8")
 _SCRIPT = (HERE / "encoder.js").read_text(encoding="utf-8")
 
 
 def write_offline(
-    path: str | Path, models: Mapping[str, Any], query: str, targets: Sequence[str], precision: Precision
+    path: Path, models: Mapping[str, Any], query: str, targets: Sequence[str], precision: Precision
 ) -> Path:
     """Write the page with these encoders, label -> `Encoder`, or None for `WordOverlap`. Raises as `pack_encoder`."""
     packed = [{"label": label, **(pack_encoder(one, precision) if one else {})} for label, one in models.items()]
-    encoders = json.dumps(packed).replace("<", "\\u003c")  # the text of a script element ends at "</"
-    texts = {"query": escape(query), "targets": escape("\n".join(targets))}
-    target = Path(path).expanduser()
-    with atomic_write(target) as file:
-        file.write(_PAGE.format(style=STYLE_SHEET, encoders=encoders, script=_SCRIPT, **texts))
-    return target
+    page = _PAGE.format(
+        style=STYLE_SHEET,
+        encoders=json.dumps(packed).replace("<", "\\u003c"),  # the text of a script element ends at "</"
+        script=_SCRIPT,
+        query=escape(query),
+        targets=escape("\n".join(targets)),
+    )
+    with atomic_write(path) as file:
+        file.write(page)
+    return path
 
 
 def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
@@ -45,20 +51,20 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         raise EncoderError(
             f"a page can only contain a BERT encoder, not {getattr(encoder, 'checkpoint', encoder)!r:.80}"
         )
-    config, name = encoder.backbone.config, encoder.checkpoint.name
+    config = encoder.backbone.config
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
-    ids = sorted(tokenizer["model"].get("vocab", {}).values())
-    rules = ("normalized", "single_word", "lstrip", "rstrip")  # of added tokens, which the script does not know
     named = {part: getattr(encoder.tokenizer, f"{part}_token_id") for part in ("cls", "sep", "unk")}
     weights = {name: value.detach().float().cpu().numpy() for name, value in encoder.backbone.state_dict().items()}
     # Greater than the largest float16: the script would compute with infinity. The comparison is false for nan.
-    is_finite = all(bool((np.abs(values) <= np.finfo(np.float16).max).all()) for values in weights.values())
+    is_finite = all((np.abs(values) <= np.finfo(np.float16).max).all() for values in weights.values())
+    model = tokenizer["model"]
+    rules = tokenizer["normalizer"] or {}
+    vocabulary = dict(sorted(dict(model.get("vocab", {})).items(), key=itemgetter(1)))
     problems = {
         f"has the activation {config.hidden_act}": config.hidden_act != "gelu",
-        "has no tokenizer of BERT": tokenizer["model"]["type"] != "WordPiece"
-        or (tokenizer["normalizer"] or {}).get("type") != "BertNormalizer",
-        "has a vocabulary with gaps": ids != [*range(len(ids))],
-        "has added tokens with rules": any(token[rule] for token in tokenizer["added_tokens"] for rule in rules),
+        "has no tokenizer of BERT": (model["type"], rules.get("type")) != ("WordPiece", "BertNormalizer"),
+        "has a vocabulary with gaps": [*vocabulary.values()] != [*range(len(vocabulary))],
+        "has added tokens with rules": any(token[rule] for token in tokenizer["added_tokens"] for rule in _RULES),
         "has a width that is no multiple of 4": config.hidden_size % 4 + config.intermediate_size % 4 > 0,
         f"has pooling {encoder.pooling!r}": encoder.pooling not in _POOLINGS,
         "has dense layers": encoder.dense is not None,
@@ -68,30 +74,41 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         "has more tokens than rows of its table": len(encoder.tokenizer) > config.vocab_size,
         "has weights that are not finite, or too large for 16 bits": not is_finite,
     }
-    if found := [problem for problem, is_so in problems.items() if is_so]:
-        raise EncoderError(f"{name} {found[0]}; a page can contain a BERT with WordPiece, pooled by mean or cls")
+    for problem, is_so in problems.items():
+        if is_so:
+            raise EncoderError(
+                f"{encoder.checkpoint.name} {problem}; a page can contain a BERT with WordPiece, pooled by mean or cls"
+            )
     tables = {part: weights[f"embeddings.{part}_embeddings.weight"] for part in ("word", "position", "token_type")}
     kept = {"embeddings.word": tables["word"], "embeddings.position": tables["position"] + tables["token_type"][0]}
     kept |= {name: v for name, v in weights.items() if name.startswith(("embeddings.LayerNorm", "encoder."))}
-    tensors, parts = [], []
+    tensors = []
+    parts = []
     for key, values in kept.items():
-        kind, rows = "int8" if precision == "int8" and values.ndim == 2 else "float16", np.atleast_2d(values)
+        rows = np.atleast_2d(values)
+        kind = precision if values.ndim == 2 else "float16"
         tensors.append([key, rows.shape, kind])
         parts += _whole_numbers(rows) if kind == "int8" else [rows.astype("<f2").tobytes()]
-    vocabulary = sorted(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].get)
-    reading = {**tokenizer["normalizer"], "longest_word": tokenizer["model"]["max_input_chars_per_word"]}
-    if reading["strip_accents"] is None:
-        reading["strip_accents"] = reading["lowercase"]
-    special = [(token["content"], token["id"]) for token in tokenizer["added_tokens"]]
-    shape = {"layers": config.num_hidden_layers, "heads": config.num_attention_heads, "pooling": encoder.pooling}
-    shape |= {"longest": min(encoder.max_seq_length, len(tables["position"])), "layer_norm_eps": config.layer_norm_eps}
-    facts = {
-        "config": shape,
-        "tokenizer": reading | named | {"special": special},
-        "vocabulary": vocabulary,
+    if rules["strip_accents"] is None:
+        rules["strip_accents"] = rules["lowercase"]
+    return {
+        "config": {
+            "layers": config.num_hidden_layers,
+            "heads": config.num_attention_heads,
+            "pooling": encoder.pooling,
+            "longest": min(encoder.max_seq_length, len(tables["position"])),
+            "layer_norm_eps": config.layer_norm_eps,
+        },
+        "tokenizer": {
+            **rules,
+            **named,
+            "longest_word": model["max_input_chars_per_word"],
+            "special": [(token["content"], token["id"]) for token in tokenizer["added_tokens"]],
+        },
+        "vocabulary": [*vocabulary],
         "tensors": tensors,
+        "data": base64.b64encode(b"".join(parts)).decode(),
     }
-    return facts | {"data": base64.b64encode(b"".join(parts)).decode()}
 
 
 def _whole_numbers(rows: np.ndarray) -> list[bytes]:

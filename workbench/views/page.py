@@ -35,6 +35,15 @@ _APART = 20  # pixels from rank to rank in it
 _LONG = 400  # characters of a target that a row shows; the rest opens with a click
 _LINES = ["rgb(0,114,178)", "rgb(140,140,140)", "rgb(213,94,0)"]  # from the nearest target to the furthest
 _CHART = "slope chart of the ranks in the table"
+_SVG = (
+    f'<svg xmlns="http://www.w3.org/2000/svg" aria-label="{_CHART}" width="{{wide:g}}" height="{{high:g}}" '
+    'viewBox="0 0 {wide:g} {high:g}" text-anchor="middle" font-family="sans-serif" font-size="12" '
+    f'fill="{GREY}" role="img">{{drawn}}</svg>'
+)
+_HEADING = (
+    '<g><title>{name}</title><text x="{x}" y="{y}" text-anchor="start" transform="rotate(-30 {x} {y})" '
+    'font-weight="bold">{cut}</text></g>'
+)
 _LEGEND = "Rank 1 is the most similar; the score is below the rank. <b>=</b>: equal scores share a rank."
 _COMPARED = (
     " <b>▲</b>/<b>▼</b>: so many places higher/lower than by {reference} (places that {reference} ties count as one). "
@@ -76,42 +85,53 @@ def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, exp
     is_live: The chart is a drawing, whose lines can be pointed at, and not an image, which every front end shows.
     explains: If not "", letters are buttons, with this and the letter as their value.
     """
-    by, total = "a model" if view.gold is None else "gold or a model", len(view.table)
+    reference = "gold"
+    by = "gold or a model"
+    measures = " KCC and NDCG &times; 100."
+    if view.gold is None:
+        reference = escape(truncate(next(iter(view.ranks)), 48))
+        by = "a model"
+        measures = ""
+    total = len(view.table)
     part = f"{targets} of {total:,} targets, the nearest under {by}" if targets < total else ""
     place = escape(": ".join(filter(None, [view.place, part])))
     title = paragraph(f"<b>{escape(view.query)}</b>{f' <small>({place})</small>' if place else ''}")
     # Both are in one row if there is room; a table that may scroll is reached by Tab.
     width = f"flex:1 1 {20 + 4.3 * len(view.ranks):g}em;min-width:0;max-width:max-content;overflow:auto"
-    reached = {"data_scroll": "yes", "tabindex": 0, "role": "group", "aria_label": "targets"}
-    table = tag("div", _target_table(view, targets, explains), style=width, **reached)
+    table = _target_table(view, targets, explains)
     chart = slope_svg(view)
     if chart and not is_live:  # front ends remove drawings from HTML
         data = base64.b64encode(chart.encode()).decode()
         chart = f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="{_CHART}">'
-    both = tag("div", table, tag("div", chart, class_="drawn"), class_="both")
-    reference = "gold" if view.gold is not None else escape(truncate(next(iter(view.ranks)), 48))
-    measures = "" if view.gold is None else " KCC and NDCG &times; 100."
+    both = (
+        f'<div class="both"><div style="{width}" data-scroll="yes" tabindex="0" role="group" aria-label="targets">'
+        f'{table}</div><div class="drawn">{chart}</div></div>'
+    )
     compared = _COMPARED.format(reference=reference) if len(view.ranks) > 1 else ""
     return framed(title, both, paragraph(tag("small", _LEGEND + compared + measures)))
 
 
 def _target_table(view: QueryView, targets: int, explains: str) -> str:
     """Return a table: letter, target, gold and its rank if known, a column for each label; KCC and NDCG below."""
-    gold, (first, *_) = view.gold, view.ranks
-    heads = th("") + th("target", "text") + ("" if gold is None else th("gold") + th("gold rank", "narrow"))
+    gold = view.gold
+    first = next(iter(view.ranks))
+    heads = th("") + th("target", "text")
     columns = [_rank_cells(view, label, is_shaded=label != first) for label in view.scores]
+    measures = {}
     if gold is not None:
+        heads += th("gold") + th("gold rank", "narrow")
         columns = [[td(f"{value:.4g}") for value in gold], map(td, _format_ranks(view.ranks["gold"])), *columns]
-    rows = list(zip(view.table.index, view.table["target"], *columns, strict=True))
+        measures = {"KCC": kendall, "NDCG": ndcg}
     lines = []
     nearest = {*view.nearest(targets).table.index}
-    for letter, target, *cells in (row for row in rows if row[0] in nearest):
-        button = tag("button", letter, value=explains + letter, title="why this rank?") if explains else letter
-        shown, rest = target[:_LONG], target[_LONG:]
-        text = details(shown, escape(rest)) if rest else escape(shown)
-        lines.append(tag("tr", td(button), td(text, "text"), *cells, data_row=letter))
-    for name, measure in (("KCC", kendall), ("NDCG", ndcg)) if gold is not None else ():
-        values = [measure(view.table["gold"], scores) for scores in view.scores.values()]
+    for letter, target, *cells in zip(view.table.index, view.table["target"], *columns, strict=True):
+        if letter in nearest:
+            button = tag("button", letter, value=explains + letter, title="why this rank?")
+            rest = target[_LONG:]
+            text = details(target[:_LONG], escape(rest)) if rest else escape(target)
+            lines.append(tag("tr", td(button if explains else letter), td(text, "text"), *cells, data_row=letter))
+    for name, measure in measures.items():
+        values = [measure(gold, scores) for scores in view.scores.values()]
         numbers = [td("undefined" if np.isnan(value) else f"{100 * value:.1f}") for value in values]
         lines.append(tag("tr", tag("th", name, class_="measure", colspan=4), *numbers))
     return table_tag(heads, view.scores, lines)
@@ -119,12 +139,16 @@ def _target_table(view: QueryView, targets: int, explains: str) -> str:
 
 def _rank_cells(view: QueryView, label: str, *, is_shaded: bool) -> list[str]:
     """Return a cell for each target: rank, distance from the reference (shaded), and score."""
-    ranks, cells = view.ranks[label], []
+    cells = []
+    ranks = view.ranks[label]
     moves = rank_displacement(ranks, next(iter(view.ranks.values())))
-    for rank, move, score in zip(_format_ranks(ranks), moves.tolist(), view.scores[label], strict=True):
-        shade = math.ceil(6 * abs(move) / max(len(ranks) - 1, 1) - 1e-6)
-        arrow = f" {'▲' if move > 0 else '▼'}{abs(move):g}" if move else ""
-        kind = f"number shade{min(4, shade)}" if is_shaded else "number"
+    for rank, move, score in zip(_format_ranks(ranks), moves, view.scores[label], strict=True):
+        places = abs(move)
+        arrow = f" {'▲' if move > 0 else '▼'}{places:g}" if places else ""
+        kind = "number"
+        if is_shaded:
+            shade = math.ceil(6 * places / max(len(ranks) - 1, 1) - 1e-6)
+            kind += f" shade{min(4, shade)}"
         cells.append(td(f"<b>{rank}</b>{arrow}<br><small>{score:.3f}</small>", kind))
     return cells
 
@@ -147,7 +171,7 @@ def slope_svg(view: QueryView) -> str:
     short = shortened(ranks, 18)
     deepest = float(ranks.max(axis=None))
     step = max(36, min(80, 200 // (len(short) - 1)))
-    across = [24 + step * place for place in range(len(short))]
+    across = range(24, 24 + step * len(short), step)
     name_width = 7.2 * max(map(len, short.values()))
     top = 14 + round(0.5 * name_width)
     depth = _APART * min(deepest, DRAWN)
@@ -161,29 +185,28 @@ def slope_svg(view: QueryView) -> str:
     colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(ranks)))
     drawn = []
     for letter, target, colour in zip(ranks.index, shown.table["target"], colours, strict=True):
-        own = ranks.loc[letter].to_dict()
-        rooms = [4 + 5 * len(tied[rank]) for tied, rank in zip(ties, own.values(), strict=True)]
-        line = _draw_line(list(zip(across, map(height, own.values()), rooms, strict=True)), colour)
+        own = ranks.loc[letter]
+        rooms = [4 + 5 * len(tied[rank]) for tied, rank in zip(ties, own, strict=True)]
+        line = _draw_line(list(zip(across, map(height, own), rooms, strict=True)), colour)
         named = "".join(f"\n{name}: rank {rank:g}" for name, rank in own.items())
         title = tag("title", escape(f"{letter}: {truncate(target, _LONG)}{named}"))
         drawn.append(tag("g", title, line, data_row=letter))
     for (name, cut), x, tied in zip(short.items(), across, ties, strict=True):
-        slanted = {"text_anchor": "start", "transform": f"rotate(-30 {x} {top - 8})", "font_weight": "bold"}
-        heading = tag("text", escape(cut), x=x, y=top - 8, **slanted)
-        drawn.append(tag("g", tag("title", escape(name)), heading))
+        drawn.append(_HEADING.format(name=escape(name), cut=escape(cut), x=x, y=top - 8))
         letters = (tag("text", " ".join(both), x=x, y=f"{height(rank) + 4:g}") for rank, both in tied.items())
         drawn.append(tag("g", *letters, pointer_events="none"))
-    wide = across[-1] + 0.87 * name_width + 24
-    high = top + depth + 8
-    size = {"width": f"{wide:g}", "height": f"{high:g}", "viewBox": f"0 0 {wide:g} {high:g}"}
-    font = {"text_anchor": "middle", "font_family": "sans-serif", "font_size": 12, "fill": GREY}
-    named = {"xmlns": "http://www.w3.org/2000/svg", "aria_label": _CHART}
-    return tag("svg", *drawn, **named, **size, **font, role="img")
+    return _SVG.format(
+        wide=across[-1] + 0.87 * name_width + 24,
+        high=top + depth + 8,
+        drawn="".join(drawn),
+    )
 
 
 def _draw_line(ends: Sequence[tuple[float, float, float]], colour: str) -> str:
     """Draw a line from letter to letter (x, y, half width), and a wider transparent one that reacts to the pointer."""
     parts = [f"M{x + room:g} {y:g}L{to - other:g} {down:g}" for (x, y, room), (to, down, other) in pairwise(ends)]
     reach = " ".join(f"{x:g},{y:g}" for x, y, _ in ends)
-    line = tag("path", d="".join(parts), stroke=colour, stroke_width=2.5, class_="seen")
-    return line + tag("polyline", points=reach, fill="none", stroke="transparent", stroke_width=14)
+    return (
+        f'<path d="{"".join(parts)}" stroke="{colour}" stroke-width="2.5" class="seen"></path>'
+        f'<polyline points="{reach}" fill="none" stroke="transparent" stroke-width="14"></polyline>'
+    )

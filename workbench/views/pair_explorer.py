@@ -1,5 +1,6 @@
 """Every pair of a suite in a table with its ranks, and the chosen pair with the partners of its sentences."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
@@ -11,13 +12,21 @@ from pandas.api.types import is_numeric_dtype
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.metrics import average_ranks, spearman
-from workbench.views._style import details, paragraph, shortened, tag
+from workbench.views._style import details, paragraph, shortened
 from workbench.views.ask import Encoders, named, scores_of
 from workbench.views.explorer import TARGETS, Explorer
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView, extract_table, rank_displacement
 
-_SIDES = ("sentence1", "sentence2")
+_SIDES = ["sentence1", "sentence2"]
+_TITLES = {
+    "sentence1": "sentence 1",
+    "sentence2": "sentence 2",
+    "subset": "subset",
+    "gold": "gold",
+    "overlap": "common words",
+    "words": "words",
+}
 
 
 class PairExplorer(Explorer):
@@ -32,34 +41,44 @@ class PairExplorer(Explorer):
         pairs: Scored pairs, or the name of a set or file; DataError if unknown.
         encoders: As of `RankingExplorer`; by default those of `scores`.
         """
-        self._data, name = (load_pairs(pairs), pairs) if isinstance(pairs, str) else (pairs, None)
-        self._suite = set_name(self._data.name)
+        name = None
+        if isinstance(pairs, str):
+            name = pairs
+            pairs = load_pairs(name)
+        self._data = pairs
+        self._suite = set_name(pairs.name)
         sources = named(scores)
-        found = {label: scores_of(source, self._data, name) for label, source in sources.items()}
+        found = {label: scores_of(source, pairs, name) for label, source in sources.items()}
         own = {label: source for label, source in sources.items() if found[label] is not source}
         super().__init__(found, own if encoders is None else encoders, height=440)
         self.children[1].layout.flex_flow = "column"
 
     def read(self, data: Mapping[str, Any]) -> None:
-        table, labels = pair_table(data, self._data), list(map(str, data))
-        self.table, self._partners = table, {}  # sentence -> the rows that have it on either side
+        table = pair_table(data, self._data)
+        partners = defaultdict(list)  # sentence -> the rows that have it on either side
         for row, both in enumerate(zip(table["sentence1"], table["sentence2"], strict=True)):
             for sentence in dict.fromkeys(both):
-                self._partners.setdefault(sentence, []).append(row)
-        titles = {"sentence1": "sentence 1", "sentence2": "sentence 2", "subset": "subset", "gold": "gold"}
-        titles |= {"overlap": "common words", "words": "words"}
-        frame: Any = table[[*titles]].set_axis([*titles.values()], axis=1)
+                partners[sentence].append(row)
+        frame: Any = table[[*_TITLES]].set_axis([*_TITLES.values()], axis=1)
         frame = frame.loc[:, frame.astype(str).ne("").any()]  # without subset if no pair has one
         columns: list[dict[str, Any]] = [
             {"name": name, "digits": 2 if name == "common words" else None, "limit": is_numeric_dtype(frame[name])}
             for name in frame
         ]
+        correlations = []
+        labels = list(map(str, data))
         for label, short in shortened(labels, 24).items():
             columns.append({"name": f"rank: {label}", "title": short, "hover": label, "error": f"error: {label}"})
-        self.title, self.labels, self.ids = f"Pairs of {self._suite}", labels, table["pair_id"].tolist()
-        correlations = [f"{label} {100 * spearman(table['gold'], table[f'score: {label}']):.1f}" for label in labels]
+            correlation = spearman(table["gold"], table[f"score: {label}"])
+            correlations.append(f"{label} {100 * correlation:.1f}")
         self.note = f"; Spearman with gold x 100: {', '.join(correlations)}"
-        self.frame, self.columns = frame.join(table.filter(regex="^(rank|error): ")), columns
+        self.title = f"Pairs of {self._suite}"
+        self.labels = labels
+        self.ids = table["pair_id"].tolist()
+        self.frame = frame.join(table.filter(regex="^(rank|error): "))
+        self.columns = columns
+        self.table = table
+        self._partners = partners
 
     @property
     def selected(self) -> pd.DataFrame:
@@ -74,37 +93,42 @@ class PairExplorer(Explorer):
 
     def _title(self, row: int) -> str:
         pair = self.table.iloc[row]
-        both, where = (" / ".join(filter(None, map(str, pair[names]))) for names in ([*_SIDES], ["subset", "pair_id"]))
+        both = " / ".join(filter(None, pair[_SIDES]))
+        where = " / ".join(filter(None, [pair["subset"], str(pair["pair_id"])]))
         title = f"<b data-words>{escape(both)}</b> <small>({escape(where)}: gold {pair['gold']:.4g})</small>"
-        return tag("div", paragraph(title), class_="mathjax_ignore")
+        return f'<div class="mathjax_ignore">{paragraph(title)}</div>'
 
     def _details(self, row: int, **options: Any) -> str:
         return self._title(row) + super()._details(row, **options)
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
         """Yield a section for each first sentence; its pairs and their second sentences are folded."""
-        queries = self.table["sentence1"].iloc[rows]
-        shown = {*queries}  # sentences that have a table
-        for query, pairs in queries.groupby(queries, sort=False):
-            text = " / ".join(self.table.loc[pairs.index[0], [*_SIDES]])
-            parts = ["".join(map(self._title, pairs.index)), self._table_of(query)]
-            if len(pairs) > 1:
-                text = f"{query} ({len(pairs)} pairs)"
-                parts[0] = details(f"{len(pairs)} pairs", parts[0])
-            for second in self.table["sentence2"].iloc[pairs.index]:
+        shown = {*self.table.loc[rows, "sentence1"]}  # sentences that have a table
+        for query, pairs in self.table.loc[rows].groupby("sentence1", sort=False):
+            seconds = pairs["sentence2"].tolist()
+            text = f"{query} / {seconds[0]}"
+            html = "".join(map(self._title, pairs.index))
+            if seconds[1:]:
+                count = f"{len(seconds)} pairs"
+                text = f"{query} ({count})"
+                html = details(count, html)
+            html += self._table_of(query)
+            for second in seconds:
                 if second not in shown and len(self._partners[second]) > 1:
                     shown.add(second)
-                    parts.append(details(second, self._table_of(second)))
-            yield str(self.ids[pairs.index[0]]), text, "".join(parts)
+                    html += details(second, self._table_of(second))
+            yield str(pairs["pair_id"].iloc[0]), text, html
 
     def _table_of(self, sentence: str) -> str:
         return view_html(self._view(sentence), is_live=True, targets=TARGETS)
 
     def views(self, row: int) -> list[QueryView]:
         """Return the first sentence with all its partners, and the second if it has others."""
-        first, second = self.table.loc[row, [*_SIDES]]
-        is_shared = second != first and len(self._partners[second]) > 1
-        return [self._view(sentence) for sentence in ([first, second] if is_shared else [first])]
+        first, second = self.table.loc[row, _SIDES]
+        sentences = [first]
+        if second != first and len(self._partners[second]) > 1:
+            sentences.append(second)
+        return list(map(self._view, sentences))
 
     def _view(self, sentence: str) -> QueryView:
         rows = self.table.iloc[self._partners[sentence]]
@@ -134,23 +158,31 @@ def pair_table(scores: Mapping[str, Any], pairs: Pairs) -> pd.DataFrame:
     is_scored = ~np.isnan(list(aligned.values())).any(axis=0)
     if not is_scored.any():
         raise ValueError(f"no pair of {suite} was scored by all of {', '.join(aligned)}; score them on one set")
-    words = [[text.casefold().split() for text in side] for side in (pairs.sentence1, pairs.sentence2)]
+    overlaps = []
+    counts = []
+    for first, second in zip(pairs.sentence1, pairs.sentence2, strict=True):
+        one = first.casefold().split()
+        two = second.casefold().split()
+        overlaps.append(len({*one} & {*two}) / max(len({*one, *two}), 1))
+        counts.append(len(one) + len(two))
     columns: dict[str, Any] = {
         "pair_id": pairs.pair_id,
         "subset": pairs.subset or "",
         "sentence1": pairs.sentence1,
         "sentence2": pairs.sentence2,
         "gold": pairs.gold,
-        "overlap": [len({*one} & {*two}) / max(len({*one, *two}), 1) for one, two in zip(*words, strict=True)],
-        "words": [len(one) + len(two) for one, two in zip(*words, strict=True)],
+        "overlap": overlaps,
+        "words": counts,
     }
     table = pd.DataFrame(columns)[is_scored].reset_index(drop=True)
-    gold_ranks, columns = average_ranks(-pairs.gold[is_scored]), {}
+    gold_ranks = average_ranks(-table["gold"])
     for label, values in aligned.items():
-        ranks = average_ranks(-values[is_scored])
-        errors = rank_displacement(ranks, gold_ranks) / max(len(ranks) - 1, 1)
-        columns |= {f"score: {label}": values[is_scored], f"rank: {label}": ranks, f"error: {label}": errors}
-    return table.assign(**columns)
+        scores = values[is_scored]
+        ranks = average_ranks(-scores)
+        table[f"score: {label}"] = scores
+        table[f"rank: {label}"] = ranks
+        table[f"error: {label}"] = rank_displacement(ranks, gold_ranks) / max(len(ranks) - 1, 1)
+    return table
 
 
 def _scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.ndarray:
@@ -163,7 +195,8 @@ def _scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.nd
     table = extract_table(source, "scores")
     rows = table.loc[table["suite"] == suite]
     rows = rows.set_index(rows["pair_id"].astype(str)).reindex(list(map(str, pairs.pair_id)))
-    is_scored = rows["predicted"].notna().to_numpy()
-    if not np.allclose(rows["gold"][is_scored], pairs.gold[is_scored], rtol=0, atol=1e-9):
+    values = rows["predicted"].to_numpy(dtype=np.float64)
+    gold = np.where(np.isnan(values), pairs.gold, rows["gold"])
+    if not np.allclose(gold, pairs.gold, rtol=0, atol=1e-9):
         raise ValueError(f"{label!r} was scored on another version of {suite!r}: its gold differs; score it again")
-    return rows["predicted"].to_numpy(dtype=np.float64)
+    return values

@@ -29,6 +29,7 @@ Config = TrainingConfig | BaselineConfig
 Runs = Mapping[str, Sequence[Run]]  # as `runs_by_settings` returns them
 _TRANSFER = AVERAGES["transfer-average"]
 _KEY = ["model", "method", "task"]
+_TITLES = {"dev": "dev", "kcc": "KCC", "ndcg": "NDCG"}  # of scores; that of a suite is its name
 _LEADS = ("average", "STS-B dev", "STS-B", "transfer average")  # the first that a table has is shown with "demo"
 _NAMES = ("profiles", "encoders", "sets", "suites", "commands")  # what a table may replace of its paper's .toml
 # Settings that stay the bundled world's own, and settings of a method that a paper's profile may change.
@@ -73,15 +74,16 @@ def published_table(paper: str, table: str) -> pd.DataFrame:
     measures the task, or ""; command: what reproduces the value, as in the .toml, or "" if nothing does; stated: the
     number that our catalogue or profile has for it, or "".
     """
-    shape, numbers = read_shape(paper, "table", table), _published_numbers()
+    shape = read_shape(paper, "table", table)
+    numbers = _published_numbers()
     numbers = numbers.loc[numbers["table"].str.fullmatch(re.escape(shape["heading"]) + "( .*)?")]
     deviating = numbers["table"].str.contains("deviation")
     values = numbers.loc[~deviating].merge(numbers.loc[deviating], "left", _KEY, suffixes=("", " ±")).fillna("")
     values["value"] = (values["value"] + " ± " + values["value ±"]).str.removesuffix(" ± ")
     described = pd.DataFrame([_describe(shape, row) for row in values.to_dict("records")])
-    order = {model: place for place, model in enumerate(["", *read_papers()[paper]["profiles"]])}
     values = pd.concat([values[["table", *_KEY, "value"]], described], axis=1)
-    return values.sort_values("model", key=lambda models: models.map(order).fillna(-1), kind="stable")
+    order = pd.Index(["", *read_papers()[paper]["profiles"]])
+    return values.sort_values("model", key=order.get_indexer, kind="stable")
 
 
 @cache
@@ -92,19 +94,33 @@ def _published_numbers() -> pd.DataFrame:
 
 def _describe(shape: Mapping[str, Any], row: dict[Any, str]) -> dict[str, str]:
     """Return the columns that `published_table` adds to a published value."""
-    parts = re.fullmatch(shape.get("split", ".*"), row["method"])
-    words = row | {name: text or "E1" for name, text in (parts.groupdict() if parts else {}).items()}
-    task, metric = row["task"].split() if row["task"].endswith((" KCC", " NDCG")) else (row["task"], "spearman")
-    suite, command = shape["suites"].get(task, ""), shape["commands"].get(row["method"], "")
-    keys = {"profile": ("profiles", "model"), "encoder": ("encoders", "model"), "set": ("sets", "task")}
-    known = {name: shape[many][row[key]] for name, (many, key) in keys.items() if row[key] in shape[many]}
-    command = command.format(**known) if set(re.findall(r"{(\w+)}", command)) <= set(known) else ""
+    model = row["model"]
+    method = row["method"]
+    task = row["task"]
+    words = dict(row)
+    if parts := re.fullmatch(shape.get("split", ".*"), method):
+        words |= parts.groupdict("E1")
+    metric = "spearman"
+    if task.endswith((" KCC", " NDCG")):
+        task, metric = task.split()
+    suite = shape["suites"].get(task, "")
+    names = {
+        "profile": shape["profiles"].get(model),
+        "encoder": shape["encoders"].get(model),
+        "set": shape["sets"].get(task),
+    }
+    command = shape["commands"].get(method, "")
+    needed = re.findall(r"{(\w+)}", command)
+    command = command.format(**names) if all(names[name] for name in needed) else ""
     if suite in ("transfer-average", *_TRANSFER):
-        metric, command = "accuracy", command and f"{command} --set suites={','.join(_TRANSFER)}"
-    counted, setting = shape.get("counted", {}).get(row["method"], {}).get(task), shape.get("settings", {}).get(task)
-    stated = str(describe(counted)["rows"]) if counted else ""
-    if setting:
-        stated, command = setting_text(getattr(parse_command(command), setting)), ""
+        metric = "accuracy"
+        command = command and f"{command} --set suites={','.join(_TRANSFER)}"
+    stated = ""
+    if counted := shape.get("counted", {}).get(method, {}).get(task):
+        stated = str(describe(counted)["rows"])
+    if setting := shape.get("settings", {}).get(task):
+        stated = setting_text(getattr(parse_command(command), setting))
+        command = ""
     return {
         "row": shape.get("row", "{model}, {method}").format(**words).removeprefix(", "),
         "column": shape.get("column", "{task}").format(**words),
@@ -140,12 +156,15 @@ def commands(configs: Iterable[Config]) -> str:
     """Return the commands that make runs of these settings, each once."""
     lines = {}
     for config in configs:
-        changed, start = config.changed(), f"run {config.method}"
+        changed = config.changed()
+        start = f"run {config.method}"
         if isinstance(config, BaselineConfig):
             changed.pop("encoder", None)
             start = f"evaluate {config.encoder}"
-        settings = [f"--set {shlex.quote(f'{name}={setting_text(value)}')}" for name, value in changed.items()]
-        lines[" ".join(["workbench", start, "--profile", config.profile, *settings])] = None
+        line = f"workbench {start} --profile {config.profile}"
+        for name, value in changed.items():
+            line += f" --set {shlex.quote(f'{name}={setting_text(value)}')}"
+        lines[line] = None
     return "; ".join(lines)
 
 
@@ -165,7 +184,8 @@ def paper_table(paper: str, table: int | str, runs: Runs, *, profile: str = "pap
         Texts, in the paper's unit (x 100, except geometry), mean ± deviation over seeds; "command" fills what is empty;
         `attrs["title"]`; `attrs["measured"]`: the rows that have a run. KeyError if there is no such paper or table.
     """
-    shape, values = read_shape(paper, "table", table), published_table(paper, str(table))
+    shape = read_shape(paper, "table", table)
+    values = published_table(paper, str(table))
     rows = _demo_rows(values, runs, set_name(suite)) if profile == "demo" else _paper_rows(values, runs)
     rows.attrs["title"] = f"{shape['heading']}: {shape['title']}"
     return rows
@@ -176,20 +196,34 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
     lines: dict[Any, dict[str, str]] = {}
     measured = []
     for row, of_row in values.groupby("row", sort=False):
-        lines[row, "published"] = dict(zip(of_row["column"], of_row["value"], strict=True))
-        is_average = of_row["task"] == "row average"
-        reproduced: list[Any] = list(of_row[(of_row["command"] != "") & ~is_average].itertuples())
-        if reproduced:
-            here = {value.column: _measure_runs(value, runs) for value in reproduced}
-            measured += [row] if any(here.values()) else []
-            empty = [parse_command(value.command) for value in reproduced if not here[value.column]]
+        published = {}
+        here = {}
+        averages = []
+        empty = []
+        numbers = []
+        value: Any
+        for value in of_row.itertuples():
+            name = value.column
+            published[name] = value.value
+            if value.task == "row average":
+                averages.append(name)
+            elif value.command:
+                if own := _measure_runs(value, runs):
+                    numbers.append(np.mean(own))
+                else:
+                    empty.append(parse_command(value.command))
+                here[name] = format_spread(own, 1)
+            elif value.stated:
+                is_same = float(value.stated) == float(value.value)
+                here[name] = value.stated if is_same else f"{value.stated} ≠"
+        lines[row, "published"] = published
+        if here:
+            lines[row, "here"] = here
+            here["command"] = commands(empty)
+        if numbers:
+            measured.append(row)
             if not empty:
-                here |= {name: [np.mean([*map(np.mean, here.values())])] for name in of_row.loc[is_average, "column"]}
-            lines[row, "here"] = {name: format_spread(numbers, 1) for name, numbers in here.items()}
-            lines[row, "here"]["command"] = commands(empty)
-        ours: Any = of_row[of_row["stated"] != ""].itertuples()
-        if stated := {v.column: v.stated if float(v.stated) == float(v.value) else f"{v.stated} ≠" for v in ours}:
-            lines[row, "here"] = stated
+                here |= dict.fromkeys(averages, format_spread([np.mean(numbers)], 1))
     columns = list(dict.fromkeys(values["column"]))
     columns = sorted(columns, key=int) if all(name.isdigit() for name in columns) else columns
     table = pd.DataFrame(lines.values(), index=pd.MultiIndex.from_tuples(list(lines)), columns=[*columns, "command"])
@@ -200,20 +234,24 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
 def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
     """Return a row for each method: its published lead value | dev | the suite | KCC | NDCG | seeds | command."""
     lead = next((task for task in _LEADS if task in set(values["task"])), values["task"].iloc[-1])
-    rows, keys = {}, set()
+    rows = {}
+    keys = set()
     leads: Any = values[(values["task"] == lead) & (values["command"] != "")]
     for value in leads.itertuples():
         config = demo_config(parse_command(value.command))
-        if config is None or settings_key(config) in keys:
+        if config is None or (key := settings_key(config)) in keys:
             continue
-        keys.add(settings_key(config))
-        of_seeds = runs.get(settings_key(config), ())
-        scores = pd.DataFrame({"dev": [read_or_warn(run.path, read_dev) for run in of_seeds]}, dtype=float)
+        keys.add(key)
+        of_seeds = runs.get(key, ())
         metrics = [(read_or_warn(run.path, Run.metrics) or {}).get(suite, {}) for run in of_seeds]
-        scores[[suite, "KCC", "NDCG"]] = pd.DataFrame(metrics, columns=["spearman", "kcc", "ndcg"], dtype=float)
-        texts = {title: format_spread(values.dropna()) for title, values in scores.items()}
-        command = "" if of_seeds else commands([config])
-        rows[value.method] = {f"published, {lead}": value.value, **texts, "seeds": len(of_seeds), "command": command}
+        scores = pd.DataFrame(metrics, columns=["spearman", "kcc", "ndcg"], dtype=float)
+        scores.insert(0, "dev", [read_or_warn(run.path, read_dev) for run in of_seeds])
+        rows[value.method] = {
+            f"published, {lead}": value.value,
+            **{_TITLES.get(name, suite): format_spread(numbers.dropna()) for name, numbers in scores.items()},
+            "seeds": len(of_seeds),
+            "command": "" if of_seeds else commands([config]),
+        }
     table = pd.DataFrame.from_dict(rows, orient="index")
     table.attrs["measured"] = [name for name, row in rows.items() if row["seeds"]]
     return table
@@ -224,21 +262,23 @@ def show_measured(*results: Any) -> None:
 
     results: Of `paper_figure` and `paper_table`.
     """
-    rest: list[str] = []
+    rest = []
     for one in results:
         if isinstance(one, go.Figure):
-            layout: Any = one.layout
-            missing = (layout.meta or {}).get("no run yet", "")
             display(one)
-            rest += [f"<p>{layout.title.text}, missing: <code>{escape(missing)}</code></p>"] if missing else []
-            continue
-        title, measured = f"<p><b>{escape(one.attrs['title'])}</b></p>", one.attrs.get("measured", [])
-        if measured:
-            display(HTML(title + table_html(one.loc[measured])))
-        if len(measured) < len(one.index.unique(0)):
-            rest.append(title + table_html(one))
-    summary = f"{len(rest)} tables and figures have rows without a run: published values and commands"
+            layout: Any = one.layout
+            if layout.meta:
+                missing = escape(layout.meta["no run yet"])
+                rest.append(f"<p>{layout.title.text}, missing: <code>{missing}</code></p>")
+        else:
+            title = f"<p><b>{escape(one.attrs['title'])}</b></p>"
+            measured = one.attrs.get("measured", [])
+            if measured:
+                display(HTML(title + table_html(one.loc[measured])))
+            if len(measured) < len(one.index.unique(0)):
+                rest.append(title + table_html(one))
     if rest:
+        summary = f"{len(rest)} tables and figures have rows without a run: published values and commands"
         display(HTML(f"<details><summary>{summary}</summary>{''.join(rest)}</details>"))
 
 
@@ -255,7 +295,7 @@ def _measure_run(run: Run, value: Any) -> float | None:
     elif value.task == "STS-B similar":
         scores = run.scores()
         similar = scores.loc[(scores["suite"] == "stsb-test") & similar_third(scores["gold"], (0.0, 5.0))]
-        number = spearman(similar["gold"], similar["predicted"]) if len(similar) else None
+        number = spearman(similar["gold"], similar["predicted"])
     elif (run.path / "history.csv").is_file():
         best = kept_checkpoint(run.history())
         if value.task in ("uniformity", "alignment"):
@@ -279,15 +319,22 @@ def paper_figure(
     if shape["kind"] == "bars":
         table = paper_table(paper, shape["table"], runs, profile=profile, suite=suite)
         return laid_out(_draw_bars(table, shape), title)
-    rows = shape.get("demo", shape["rows"]) if demo else shape["rows"]  # the papers' backbones and sets are one there
+    rows = shape["rows"]
+    if demo:  # the papers' backbones and sets are one there
+        rows = shape.get("demo", rows)
     swept = [shape["setting"]] if "setting" in shape else []
     for name in swept:
         rows = {f"{row} | {value}": f"{rows[row]} --set {name}={value}" for row in rows for value in shape["values"]}
-    configs = {row: parse_command(command) for row, command in rows.items()}
-    if demo:
-        configs = {row: own for row, config in configs.items() if (own := demo_config(config, *swept))}
-    first = {row: of_seeds[0] for row, config in configs.items() if (of_seeds := runs.get(settings_key(config)))}
-    missing = {row: commands([config]) for row, config in configs.items() if row not in first}
+    first = {}
+    missing = {}
+    for row, command in rows.items():
+        config: Any = parse_command(command)
+        if demo:
+            config = demo_config(config, *swept)
+        if config and (of_seeds := runs.get(settings_key(config))):
+            first[row] = of_seeds[0]
+        elif config:
+            missing[row] = commands([config])
     table = pd.DataFrame({"command": missing}).rename_axis("no run yet")
     try:
         if first:
@@ -302,11 +349,11 @@ def paper_figure(
 
 def _draw_bars(table: pd.DataFrame, shape: Mapping[str, Any]) -> go.Figure:
     """Draw each row as bars with deviations; of a paper's table, the figure's columns."""
-    figure = go.Figure()
     shown: Any = table.drop(columns=["dev", "seeds", "command"], errors="ignore")
     if table.index.nlevels == 2:
         shown = table[shape["columns"]].unstack(fill_value="", sort=False)
         shown.columns = shown.columns.map(", ".join)
+    figure = go.Figure()
     for name, texts in shown.items():
         numbers = texts.str.partition(" ± ")[[0, 2]].apply(pd.to_numeric)
         figure.add_bar(x=shown.index, y=numbers[0], error_y_array=numbers[2], name=name)
@@ -314,15 +361,24 @@ def _draw_bars(table: pd.DataFrame, shape: Mapping[str, Any]) -> go.Figure:
 
 
 def _draw(shape: Mapping[str, Any], first: Mapping[str, Run], suite: str) -> go.Figure:
-    if shape["kind"] == "sweep":
+    kind = shape["kind"]
+    if kind == "sweep":
+        setting = shape["setting"]
         points = pd.Series({tuple(row.split(" | ")): read_dev(run) for row, run in first.items()})
-        table = points.unstack(0, sort=False).rename(float).sort_index().rename_axis(shape["setting"]).reset_index()
-        return setting_sweep(table, shape["setting"], paper=shape.get("published"))
-    if shape["kind"] == "cosines":
+        table = points.unstack(0, sort=False).rename(float).sort_index().rename_axis(setting).reset_index()
+        return setting_sweep(table, setting, paper=shape.get("published"))
+    if kind == "cosines":
         return cosine_by_gold({row: run.scores() for row, run in first.items()}, suite)
-    column, draw = ("dev_alignment", alignment_uniformity_path) if shape["kind"] == "path" else ("loss", training_curve)
-    written = {row: run.history() for row, run in first.items() if (run.path / "history.csv").is_file()}
-    histories = {row: history for row, history in written.items() if column in history}
+    column = "loss"
+    draw = training_curve
+    if kind == "path":
+        column = "dev_alignment"
+        draw = alignment_uniformity_path
+    histories = {
+        row: history
+        for row, run in first.items()
+        if (run.path / "history.csv").is_file() and column in (history := run.history())
+    }
     if not histories:
         raise RunError(f"no run has a history with {column}")
     return draw(histories)

@@ -45,9 +45,8 @@ def ranked_right(pairs: Pairs, scores: np.ndarray) -> np.ndarray:
     pairs; a target without one (nan) is left out.
     """
     shares = np.full((len(pairs), 3), np.nan)
-    for rows in pd.Series(pairs.sentence1).groupby(pairs.sentence1, sort=False).indices.values():
-        order = np.sign(np.subtract.outer(pairs.gold[rows], pairs.gold[rows]))
-        predicted = np.sign(np.subtract.outer(scores[rows], scores[rows]))
+    for rows in pd.Series(scores).groupby(pairs.sentence1, sort=False).indices.values():
+        order, predicted = (np.sign(np.subtract.outer(one[rows], one[rows])) for one in (pairs.gold, scores))
         right = (1 + order * predicted) / 2  # nan without a score
         for column, compared in enumerate((order != 0, order < 0, order > 0)):
             shares[rows, column] = pd.DataFrame(np.where(compared, right, np.nan)).mean(axis=1)
@@ -82,33 +81,42 @@ def phenomena(
     require_at_most(len(relations), MOST_RELATIONS, "relations", "let the column relation name kinds of targets")
     require_at_most(len(queries), MOST_QUERIES, "queries", "take a sample of them")
     require_at_most(np.bincount(numbers).max(), MOST_TARGETS, "targets of one query", "take a sample of them")
-    gaps, shares, bases, opponents = Shares(), Shares(), Shares(), _opponents(runs, name)
-    if every := dict.fromkeys(base for sides in opponents.values() for _, base in sides):
-        shares[name] = np.mean([_shares(pairs, *source) for source in every], axis=0)
+    stage = BEFORE if name == BEFORE else ""
+    gaps = Shares()
+    shares = Shares()
+    bases = Shares()
+    opponents = pd.DataFrame(
+        [(run["label"], run["path"], path) for run, path, _ in with_opponents(runs, name)],
+        columns=["label", "path", "base"],
+    )
+    if len(opponents):
+        shares[name] = np.mean([_shares(pairs, path, stage) for path in opponents["base"].unique()], axis=0)
     is_fixed = set(runs.loc[runs["label"] == name, "method"]) == {BaselineConfig.method}
-    for label, sides in opponents.items():
-        own, base = (np.stack([_shares(pairs, *source) for source in side]) for side in zip(*sides, strict=True))
-        shares[label], bases[label], gaps[label] = own.mean(axis=0), base.mean(axis=0), (own - base)[:, :, 0]
-        if not is_fixed and len({base for _, base in sides}) < len(sides):  # dependent: as of one seed
+    for label, group in opponents.groupby("label", sort=False):
+        own = np.stack([_shares(pairs, path, "") for path in group["path"]])
+        base = np.stack([_shares(pairs, path, stage) for path in group["base"]])
+        shares[label] = own.mean(axis=0)
+        bases[label] = base.mean(axis=0)
+        gaps[label] = (own - base)[:, :, 0]
+        if not (is_fixed or group["base"].is_unique):  # dependent: as of one seed
             gaps[label] = gaps[label].mean(axis=0, keepdims=True)
-    try:
-        second = np.array([float(text or "nan") for text in pairs.extra.get("score_second", [])])
-    except ValueError as problem:
-        raise DataError(f"{pairs.name}: score_second: {problem}; write numbers, or nothing") from None
-    if np.isfinite(second).any():
-        shares[SECOND] = np.where(np.isfinite(second)[:, None], ranked_right(pairs, second), np.nan)
-    draw, rows = np.random.default_rng(0), []
-    counts = draw.multinomial(len(queries), np.full(len(queries), 1 / len(queries)), _RESAMPLES).astype(float)
-    signs = draw.choice([-1.0, 1.0], (_FLIPS, len(queries)))
+    if any(pairs.extra.get("score_second", ())):
+        shares[SECOND] = ranked_right(pairs, _second_grades(pairs))
+    many = len(queries)
+    draw = np.random.default_rng(0)
+    counts = draw.multinomial(many, np.full(many, 1 / many), _RESAMPLES).astype(float)
+    signs = draw.choice([-1.0, 1.0], (_FLIPS, many))
+    rows = []
     for relation in relations:
         chosen = relation_of == relation
         for label, values in shares.items():
             known = chosen & np.isfinite(values[:, 0])
-            row = [label, relation, int(known.sum()), *pd.DataFrame(values[known]).mean()]
-            size = np.bincount(numbers[known], None, len(queries))
-            totals = [np.bincount(numbers[known], one[known], len(queries)) for one in gaps.get(label, [])]
-            tested = _difference(np.array(totals), size, counts, signs) if totals and known.any() else [np.nan] * 4
-            rows.append([*row, *tested])
+            tested = [np.nan] * 4
+            if label in gaps and known.any():
+                size = np.bincount(numbers[known], None, many)
+                totals = [np.bincount(numbers[known], one[known], many) for one in gaps[label]]
+                tested = _difference(np.array(totals), size, counts, signs)
+            rows.append([label, relation, known.sum(), *pd.DataFrame(values[known]).mean(), *tested])
     table: Any = pd.DataFrame(rows, columns=_COLUMNS)
     tested = table["p_value"].dropna()
     table["adjusted"] = pd.Series(holm(tested.tolist()), tested.index, dtype=float)
@@ -117,12 +125,11 @@ def phenomena(
     return Phenomena(table, pairs, shares, bases, baseline=name, alpha=alpha)
 
 
-def _opponents(runs: pd.DataFrame, name: str) -> dict[str, list[tuple[tuple[str, str], tuple[str, str]]]]:
-    """Return label -> (path, stage) of each run, and of the run of the baseline that it is compared with."""
-    found: dict[str, Any] = {}
-    for run, path, _ in with_opponents(runs, name):
-        found.setdefault(run["label"], []).append(((run["path"], ""), (path, BEFORE if name == BEFORE else "")))
-    return found
+def _second_grades(pairs: Pairs) -> np.ndarray:
+    try:
+        return np.array([float(text or "nan") for text in pairs.extra["score_second"]])
+    except ValueError as problem:
+        raise DataError(f"{pairs.name}: score_second: {problem}; write numbers, or nothing") from None
 
 
 def _shares(pairs: Pairs, path: str, stage: str) -> np.ndarray:
@@ -173,12 +180,15 @@ class Phenomena(View):
     def sentences(self) -> list[str]:
         """Return for each label on which relations it clearly gains or loses."""
         lines = []
-        for label in (name for name in self.shares if name not in (self.baseline, SECOND)):
+        for label in self.bases:
             own: Any = self.table[self.table["label"] == label]
-            named = {words: own.loc[own["verdict"] == sign, "relation"].tolist() for sign, words in _WORDS.items()}
-            parts = [f"{words} {_listed(relations)}" for words, relations in named.items() if relations]
-            is_known = own["low"].notna().any()
-            nothing = "neither gains nor loses clearly" if is_known else "has no interval over seeds: nothing is clear"
+            parts = []
+            for sign, words in _WORDS.items():
+                relations = own.loc[own["verdict"] == sign, "relation"].tolist()
+                parts += [f"{words} {_listed(relations)}"] if relations else []
+            nothing = "has no interval over seeds: nothing is clear"
+            if own["low"].notna().any():
+                nothing = "neither gains nor loses clearly"
             lines.append(f"{label} {' and '.join(parts) or nothing}.")
         return lines
 
@@ -192,21 +202,27 @@ class Phenomena(View):
 
         The largest changes come first; under the baseline, or the second grader, the smallest shares.
         """
-        rows = np.flatnonzero(np.array(self.pairs.extra["relation"]) == relation)
-        columns = {"query": self.pairs.sentence1, "target": self.pairs.sentence2, "gold": self.pairs.gold}
-        table: Any = pd.DataFrame({name: np.asarray(values, dtype=object)[rows] for name, values in columns.items()})
+        table: Any = pd.DataFrame(
+            {"query": self.pairs.sentence1, "target": self.pairs.sentence2, "gold": self.pairs.gold},
+            dtype=object,
+        )
+        share = self.shares[label][:, 0]
+        order = share
         if label in self.bases:
-            table[self.baseline] = self.bases[label][rows, 0]
-        table[label] = self.shares[label][rows, 0]
-        key = -(table[label] - table[self.baseline]).abs() if label in self.bases else table[label]
-        return table.loc[key.sort_values(kind="stable").index].dropna().reset_index(drop=True)
+            table[self.baseline] = base = self.bases[label][:, 0]
+            order = -np.abs(share - base)
+        table[label] = share
+        table = table.iloc[np.argsort(order, kind="stable")]
+        is_chosen = np.array(self.pairs.extra["relation"]) == relation
+        return table[is_chosen[table.index]].dropna().reset_index(drop=True)
 
     def _targets(self, relation: str, label: str) -> str:
         table = self.targets_of(label, relation)
         order = "the largest changes first" if label in self.bases else "the smallest shares first"
-        title = f"{relation}, {label}: {min(_SHOWN, len(table))} of {len(table)} targets, shares x 100, {order}"
-        shares: Any = table.iloc[:_SHOWN, 3:].astype(float).mul(100).round()
-        shown = table.iloc[:_SHOWN, :3].join(shares).set_index("query")
+        shown: Any = table.head(_SHOWN).set_index("query")
+        title = f"{relation}, {label}: {len(shown)} of {len(table)} targets, shares x 100, {order}"
+        shares = shown.columns[2:]
+        shown[shares] = shown[shares].mul(100).round()
         return framed(paragraph(escape(title), role="status"), table_html(shown))
 
     def _heat_map(self, *, is_live: bool) -> str:
@@ -226,16 +242,18 @@ class Phenomena(View):
 
 
 def _share_cell(row: dict[Any, Any], *, is_live: bool) -> str:
-    text = title = ""
-    if row["targets"]:
-        text = f"{100 * row['share']:.0f}" + _SIGNS.get(row["verdict"], "")
-    if not np.isnan(row["difference"]):
-        title = "{label}, {relation}: {difference:+.3f} [{low:+.3f}, {high:+.3f}]".format(**row)
-    button = tag("button", text, value="{relation}\n{label}".format(**row)) if is_live and text else text
-    return td(button, number_class(np.nan_to_num(row["difference"]), _DARKEST), title=title)
+    if not row["targets"]:
+        return td("")
+    text = f"{100 * row['share']:.0f}" + _SIGNS.get(row["verdict"], "")
+    if is_live:
+        text = tag("button", text, value="{relation}\n{label}".format(**row))
+    if np.isnan(row["difference"]):
+        return td(text)
+    title = "{label}, {relation}: {difference:+.3f} [{low:+.3f}, {high:+.3f}]".format(**row)
+    return td(text, number_class(row["difference"], _DARKEST), title=title)
 
 
 def _listed(names: Sequence[str]) -> str:
     """Return names as a list in a sentence."""
-    names = [name.replace("_", " ") for name in names]
-    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+    *others, last = [name.replace("_", " ") for name in names]
+    return f"{', '.join(others)} and {last}" if others else last

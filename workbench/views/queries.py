@@ -34,13 +34,14 @@ class QueryView:
         """Return the view of `targets` [n] with scores by label, [n] each, larger is closer, and gold, [n] or None."""
         if "gold" in scores:
             raise ValueError("'gold' is the name of the gold scores; choose another label")
-        order = np.argsort(-(next(iter(scores.values())) if gold is None else gold), kind="stable")
-        columns: dict[str, Any] = {"target": [targets[row] for row in order]}
+        columns: dict[str, Any] = {"target": targets}
         if gold is not None:
-            columns |= {"gold": gold[order], "gold rank": average_ranks(-gold[order])}
-        columns |= {f"rank: {label}": average_ranks(-values[order]) for label, values in scores.items()}
-        columns |= {f"score: {label}": values[order] for label, values in scores.items()}
-        return cls(query, pd.DataFrame(columns, index=letters(len(order))), place)
+            columns |= {"gold": gold, "gold rank": average_ranks(-gold)}
+        columns |= {f"rank: {label}": average_ranks(-values) for label, values in scores.items()}
+        columns |= {f"score: {label}": values for label, values in scores.items()}
+        reference = next(iter(scores.values())) if gold is None else gold
+        table = pd.DataFrame(columns).iloc[np.argsort(-reference, kind="stable")]
+        return cls(query, table.set_axis(letters(len(table)), axis=0), place)
 
     @property
     def gold(self) -> np.ndarray | None:
@@ -54,8 +55,8 @@ class QueryView:
     @property
     def ranks(self) -> dict[str, np.ndarray]:
         """Return the ranks under gold and each label, in the order of the charts; all are compared with the first."""
-        gold = {} if self.gold is None else {"gold": self.table["gold rank"].to_numpy()}
-        return gold | self._columns("rank: ")
+        ranks = self._columns("rank: ")
+        return ranks if self.gold is None else {"gold": self.table["gold rank"].to_numpy(), **ranks}
 
     def _columns(self, kind: str) -> dict[str, np.ndarray]:
         names = [name for name in self.table if name.startswith(kind)]
@@ -86,10 +87,9 @@ class SuiteRankings:
         Raises DataError if no table has a query of the suite, ValueError if they rank different targets.
         """
         tables = {str(label): extract_table(source, "rankings") for label, source in sources.items()}
-        suites = list(dict.fromkeys(name for table in tables.values() for name in table["suite"].unique()))
+        suites = list(dict.fromkeys(name for table in tables.values() for name in table["suite"]))
         self.name = set_name(suite or next(iter(suites), ""))
-        parts = {label: table.loc[table["suite"] == self.name] for label, table in tables.items()}
-        parts = {label: part for label, part in parts.items() if len(part)}
+        parts = {label: part for label, table in tables.items() if len(part := table.loc[table["suite"] == self.name])}
         if not parts:
             needed = f"a query is a sentence in at least {FEWEST_TARGETS} pairs"
             raise DataError(f"no query of {self.name or 'any suite'} ({', '.join(suites) or 'none'} ranked); {needed}")
@@ -103,24 +103,30 @@ class SuiteRankings:
         """Return the scores of one label in the order of `table`."""
         if part[_TARGET].reset_index(drop=True).equals(self.table):  # as a rule: a merge takes seconds
             return part["score"].to_numpy()
-        both = self.table.merge(part, how="outer", on=_TARGET, indicator="in", validate="one_to_one")
-        if different := int((both["in"] != "both").sum()):
+        both = self.table.merge(part, on=_TARGET, validate="one_to_one")
+        if different := len(self.table) + len(part) - 2 * len(both):
             raise ValueError(
                 f"{self.labels[0]!r} and {label!r} do not rank the same targets of {self.name!r} with the same gold: "
                 f"{different} rows are in one alone; score both on one version of the set"
             )
-        return self.table.merge(part, on=_TARGET)["score"].to_numpy()
+        return both["score"].to_numpy()
 
     def view(self, query_id: Any) -> QueryView:
         """Return one query under all labels; KeyError for an unknown query."""
         rows = self.rows[query_id]
-        scores = {label: values[rows] for label, values in self.scores.items()}
-        targets, place = self.table["target"].iloc[rows].tolist(), f"{self.name}, {query_id}"
-        return QueryView.from_scores(self.table["query"].iloc[rows[0]], targets, self.gold[rows], scores, place)
+        part = self.table.iloc[rows]
+        return QueryView.from_scores(
+            part["query"].iloc[0],
+            part["target"].tolist(),
+            self.gold[rows],
+            {label: values[rows] for label, values in self.scores.items()},
+            f"{self.name}, {query_id}",
+        )
 
     def distances(self, a: str, b: str | None = None) -> np.ndarray:
         """Return 1 - tau-b of each query between the scores of a and b, or gold; nan if one of them ties all."""
-        one, two = self.scores[a], self.gold if b is None else self.scores[b]
+        one = self.scores[a]
+        two = self.gold if b is None else self.scores[b]
         return np.array([1 - kendall(one[rows], two[rows]) for rows in self.rows.values()], dtype=float)
 
 

@@ -43,17 +43,22 @@ class RunPicker(View):
         runs on the same version of the suite as the newest. `before` (whether the encoder before training is shown too)
         and `seeds` are explained at `rankings`.
         """
-        self._all, self.suite = runs.reset_index(drop=True), suite
+        self._all = runs.reset_index(drop=True)
+        self.suite = suite
         self._explorers: dict[str, Any] = {}
-        facts = [read_or_warn(path, Run.facts) or {} for path in self._all["path"]]
+        facts = [read_or_warn(path, Run.facts) or {} for path in runs["path"]]
         ended = [str(each.get("ended", "")) for each in facts]
-        newest = suite_version(facts[ended.index(max(ended))], suite) if facts else None
-        is_newest = np.array([suite_version(each, suite) == newest for each in facts], dtype=bool)
-        shared, own = split_common_settings(self._all["settings"].tolist())
+        group = runs["method"].where(runs["method"] != "base", runs["encoder"])
+        times = self._all.assign(
+            group=group.to_numpy(),
+            ended=ended,
+            version=[str(suite_version(each, suite)) for each in facts],
+        ).sort_values("ended", kind="stable")
+        is_newest = times["version"].isin(times["version"].tail(1))
+        latest = times[is_newest].groupby("group")["label"].last()
+        is_ticked = (is_newest & times["label"].isin(latest)).sort_index()
+        shared, own = split_common_settings(runs["settings"].tolist())
         self._note = f", all with {shared}" if shared else ""
-        group = self._all["method"].where(self._all["method"] != "base", self._all["encoder"])
-        latest = self._all.assign(ended=ended, group=group).loc[is_newest].sort_values("ended", kind="stable")
-        is_ticked = is_newest & self._all["label"].isin(latest.groupby("group")["label"].last()).to_numpy()
         if not (labels or is_ticked.all()):
             self._note += "; at first the newest setting of each method is ticked, on the newest version of the suite"
         self._facts = self._all[["label"]].assign(
@@ -64,10 +69,16 @@ class RunPicker(View):
         )
         self.grid = TableWidget(label="runs", ticks=True, height=600)
         self.grid.set_rows(self._facts, [{"name": name} for name in self._facts])
-        self.grid.ticked = np.flatnonzero(is_ticked).tolist()
-        self.problem, self.means = Panel(), Panel()
-        check = ipywidgets.Checkbox(before, description="before", tooltip="the encoder before training", indent=False)
-        check.layout.width = "auto"
+        self._tick(np.flatnonzero(is_ticked))
+        self.problem = Panel()
+        self.means = Panel()
+        check = ipywidgets.Checkbox(
+            before,
+            description="before",
+            tooltip="the encoder before training",
+            indent=False,
+            layout={"width": "auto"},
+        )
         check.observe(self._update, "value")
         self.controls = {"seeds": dropdown("seeds", SEEDS, self._update), "before": check}
         self.seeds = seeds
@@ -87,10 +98,11 @@ class RunPicker(View):
 
     @labels.setter
     def labels(self, labels: Sequence[str]) -> None:
-        if unknown := [label for label in labels if label not in set(self._all["label"])]:
-            known = ", ".join(dict.fromkeys(self._all["label"])) or "no finished runs"
-            raise ValueError(f"no runs {', '.join(map(repr, unknown))}; there are {known}")
-        self._tick(row for row, label in enumerate(self._all["label"]) if label in labels)
+        known = self._all["label"]
+        if unknown := [label for label in labels if label not in known.array]:
+            names = ", ".join(known.unique()) or "no finished runs"
+            raise ValueError(f"no runs {', '.join(map(repr, unknown))}; there are {names}")
+        self._tick(np.flatnonzero(known.isin(labels)))
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -127,13 +139,17 @@ class RunPicker(View):
 
     def _sources(self) -> list[tuple[str, str, str]]:
         """Return name, folder and stage of the shown encoders: first the starts, or those that have their scores."""
+        runs = self.runs
+        names = runs["label"]
         if self.seeds == "each":
-            paths = {f"{run['label']}, seed {run['seed']}": run["path"] for run in self.runs.to_dict("records")}
-        else:
-            paths = self.runs.groupby("label", sort=False)["path"].first().to_dict()
-        starts = [(name, path, BEFORE) for name, path in (_starts(paths) if self.before else {}).items()]
+            names = names + ", seed " + runs["seed"].astype(str)
+        paths = runs.groupby(names, sort=False)["path"].first().to_dict()
         ends = [(name, path, "") for name, path in paths.items()]
-        starts = [next((end for end in ends if self._score_alike(start, end)), start) for start in starts]
+        starts = []
+        if self.before:
+            for name, path in _starts(paths).items():
+                start = name, path, BEFORE
+                starts.append(next((end for end in ends if self._score_alike(start, end)), start))
         return list(dict.fromkeys([*starts, *ends]))
 
     def _score_alike(self, *sources: tuple[str, str, str]) -> bool:
@@ -163,14 +179,15 @@ class RunPicker(View):
         """Show the ticked runs, here and in the explorers that follow."""
         self.grid.note = f"; {len(self.grid.ticked)} ticked{self._note}"
         self.means.html = self._means()
-        problems, encoders = [], self.encoders if self._explorers else {}
+        problems = {}
+        encoders = self.encoders if self._explorers else {}
         for explorer in self._explorers.values():
             try:
                 if data := getattr(self, explorer.shows):
                     explorer.look_at(data, encoders)
             except (ValueError, WorkbenchError) as problem:  # the others follow all the same
-                problems.append(problem_html(problem))
-        self.problem.html = "".join(dict.fromkeys(problems))
+                problems[problem_html(problem)] = None
+        self.problem.html = "".join(problems)
 
     def _means(self) -> str:
         if not self.grid.ticked:
@@ -187,7 +204,7 @@ def _starts(paths: dict[str, str]) -> dict[str, str]:
     """Return a run for each different start, by label; that of the last run first, as explorers compare these two."""
     starts: dict[Any, tuple[str, str]] = {}
     for name, path in paths.items():
-        if (Path(path) / BEFORE / "metrics.json").is_file() and (facts := read_or_warn(path, Run.facts)):
+        if Run(path).has(BEFORE) and (facts := read_or_warn(path, Run.facts)):
             start = facts.get("inputs", {}).get("encoder", {}).get("sha256"), facts["settings"].get("pooling")
             starts[start] = starts.pop(start, (name, path))
     return {BEFORE if len(starts) == 1 else f"{BEFORE} {name}": path for name, path in reversed(starts.values())}

@@ -24,11 +24,15 @@ class WatchedRanking(TypedView):
 
     def __init__(self, run: Run) -> None:
         """Show a run's training, or that no query of its dev was watched."""
-        self._rows, self.kept = run.watched(), int(kept_checkpoint(run.history())["step"])
-        queries = {query: query for query in self._rows["query"].unique()}
-        steps = [(self._label(step), step) for step in self._rows["step"].unique().tolist() or [self.kept]]
-        slider: Any = ipywidgets.SelectionSlider(options=steps, value=self.kept, description="step")
-        slider.layout.width = "26em"
+        self._rows = run.watched()
+        self.kept = int(kept_checkpoint(run.history())["step"])
+        queries = {query: query for query in self._rows["query"]}
+        slider: Any = ipywidgets.SelectionSlider(
+            options=[(self._label(step), step) for step in self._rows["step"].unique().tolist() or [self.kept]],
+            value=self.kept,
+            description="step",
+            layout={"width": "26em"},
+        )
         super().__init__({"query": dropdown("query", queries, lambda _: None), "step": slider})
         self.panel.layout.width = "100%"
         self.children = [ipywidgets.HBox([*self.controls.values()], layout={"flex_flow": "row wrap"}), self.panel]
@@ -44,8 +48,13 @@ class WatchedRanking(TypedView):
             raise DataError(f"the run has no watched rankings: {why}")
         rows: Any = self._rows[self._rows["query"] == self.query]
         start, now = rows[rows["step"] == 0], rows[rows["step"] == self.step]
-        scores = {"start": start["score"].to_numpy(), f"step {self._label(self.step)}": now["score"].to_numpy()}
-        return QueryView.from_scores(self.query, start["target"].tolist(), start["gold"].to_numpy(), scores, "dev")
+        return QueryView.from_scores(
+            self.query,
+            start["target"].tolist(),
+            start["gold"].to_numpy(),
+            {"start": start["score"].to_numpy(), f"step {self._label(self.step)}": now["score"].to_numpy()},
+            "dev",
+        )
 
     def html(self, *, is_static: bool) -> str:
         return view_html(self.selected, is_live=not is_static)
