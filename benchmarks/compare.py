@@ -2,9 +2,8 @@
 
     python benchmarks/compare.py [--runs 300] [--suites 8] [--pairs 1000]
 
-The runs are written to a temporary folder: gold plus noise, no training. "again" is a second call in
-the same process, "new process" a third one in another.
-"""
+The runs are written to a temporary folder: gold plus noise, no training. "again" is a second call
+in the same process, "new process" a third one in another."""
 
 import argparse
 import os
@@ -38,7 +37,11 @@ def write_runs(root: Path, runs: int, suites: int, pairs: int) -> None:
             predicted = gold[suite] + (1 + temperature) * draw.standard_normal(pairs)
             name = f"suite-{suite}"
             values[name] = {"spearman": metrics.spearman(gold[suite], predicted), "n": pairs}
-            columns = {"suite": name, "subset": "", "pair_id": [f"{name}-{i}" for i in range(pairs)]}
+            columns = {
+                "suite": name,
+                "subset": "",
+                "pair_id": [f"{name}-{i}" for i in range(pairs)],
+            }
             tables.append(pd.DataFrame({**columns, "gold": gold[suite], "predicted": predicted}))
         rankings = pd.DataFrame(columns=["suite", "query_id", "target_id"])
         run.write_evaluation(values, pd.concat(tables), rankings)

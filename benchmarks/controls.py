@@ -2,10 +2,9 @@
 
     python benchmarks/controls.py [--runs runs] [--only gold halves ...] [--seeds 3]
 
-Each row changes some of the demo settings; dev selects the checkpoint. Prints Spearman x 100 on test, and the
-difference to the first row of the table, paired by seed: its mean and the standard error of the mean. Finished runs
-under --runs are reused.
-"""
+Each row changes some of the demo settings; dev selects the checkpoint. Prints Spearman x 100 on
+test, and the difference to the first row of the table, paired by seed: its mean and the standard
+error of the mean. Finished runs under --runs are reused."""
 
 import argparse
 from collections.abc import Iterator
@@ -56,7 +55,11 @@ TABLES: dict[str, list[Row]] = {
         ("SimCSE", "simcse", {}),
         ("ListMLE with the positive", "rankcse", LISTMLE),
         ("ListMLE without it", "rankcse", LISTMLE | {"positive": "dropped"}),
-        ("ListMLE without it, gamma 1/63", "rankcse", LISTMLE | {"positive": "dropped", "gamma": 1 / 63}),
+        (
+            "ListMLE without it, gamma 1/63",
+            "rankcse",
+            LISTMLE | {"positive": "dropped", "gamma": 1 / 63},
+        ),
     ],
     "gold": [
         ("CoSENT", "cosent", {}),
@@ -108,9 +111,15 @@ class ShuffledTeacher(RankCSE):
 
 def main() -> None:
     """Print a Markdown table for each control."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=Path, default=Path("runs"))
-    parser.add_argument("--seeds", type=int, help="number of seeds; default: 8 for the first table, 3 for the others")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        help="number of seeds; default: 8 for the first table, 3 for the others",
+    )
     parser.add_argument("--only", nargs="*", choices=list(TABLES), default=list(TABLES))
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -118,13 +127,20 @@ def main() -> None:
     for table in options.only:
         print(f"\n| {table} | seeds | test | against the first row |\n|---|---|---|---|")
         first: np.ndarray | None = None
-        for label, scores in rows(TABLES[table], options.runs, made, options.seeds or SEEDS.get(table, 3)):
+        for label, scores in rows(
+            TABLES[table], options.runs, made, options.seeds or SEEDS.get(table, 3)
+        ):
             difference = "" if first is None else mean_with_interval(scores - first)
             first = scores if first is None else first
-            print(f"| {label} | {len(scores)} | {format_spread(scores, 1)} | {difference} |", flush=True)
+            print(
+                f"| {label} | {len(scores)} | {format_spread(scores, 1)} | {difference} |",
+                flush=True,
+            )
 
 
-def rows(table: list[Row], root: Path, made: dict[str, str], seeds: int) -> Iterator[tuple[str, np.ndarray]]:
+def rows(
+    table: list[Row], root: Path, made: dict[str, str], seeds: int
+) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the label and the test Spearman x 100 per seed of each row."""
     for label, method, settings in table:
         scores = []
@@ -132,8 +148,13 @@ def rows(table: list[Row], root: Path, made: dict[str, str], seeds: int) -> Iter
             changes = {key: made.get(str(value), value) for key, value in settings.items()}
             if "<SimCSE>" in str(changes):
                 simcse = trained_run(CONFIGS["simcse"].from_parameters("demo", seed), root)
-                changes = {key: fill_placeholder(value, str(simcse.path)) for key, value in changes.items()}
-            scores.append(100 * finish_run(label, method, changes, root, seed).metrics()["world-test"]["spearman"])
+                changes = {
+                    key: fill_placeholder(value, str(simcse.path)) for key, value in changes.items()
+                }
+            scores.append(
+                100
+                * finish_run(label, method, changes, root, seed).metrics()["world-test"]["spearman"]
+            )
         yield label, np.array(scores)
 
 
@@ -156,10 +177,14 @@ def write_files(folder: Path) -> dict[str, str]:
     folder.mkdir(parents=True, exist_ok=True)
     pairs = load_pairs("world-train")
     written = {
-        "<cubed>": write_pairs(pairs, pairs.gold**3 / pairs.score_range[1] ** 2, folder / "cubed.tsv"),
+        "<cubed>": write_pairs(
+            pairs, pairs.gold**3 / pairs.score_range[1] ** 2, folder / "cubed.tsv"
+        ),
         "<subsets>": folder / "subsets.tsv",
     }
-    pd.DataFrame(word_subsets(load_sentences("world").sentences)).to_csv(written["<subsets>"], sep="\t", index=False)
+    pd.DataFrame(word_subsets(load_sentences("world").sentences)).to_csv(
+        written["<subsets>"], sep="\t", index=False
+    )
     return {name: str(path.resolve()) for name, path in written.items()}
 
 

@@ -2,12 +2,12 @@
 
     python benchmarks/encode.py [--threads 1 2] [--rounds 5] [--limit 1500] [--precision fp32 bf16]
 
-All take turns in one process, with the same checkpoint, sentences and threads: the sentences of STS-B and SICK-R test
-(both columns, as in an evaluation) and of Wikipedia if WORKBENCH_DATA contains them, otherwise of the bundled world.
-Both compute in fp32, the default of both, and in bf16, which a processor without bf16 emulates slowly; with
-optimum-intel installed, OpenVINO runs in bf16 too. Theirs run at the fastest of four batch sizes. "tokens" compares the
-encoder's token store with the tokenizer on 10,000 sentences at a time. Ratios above 1 (medians) favour Encoder.
-"""
+All take turns in one process, with the same checkpoint, sentences and threads: the sentences of
+STS-B and SICK-R test (both columns, as in an evaluation) and of Wikipedia if WORKBENCH_DATA
+contains them, otherwise of the bundled world. Both compute in fp32, the default of both, and in
+bf16, which a processor without bf16 emulates slowly; with optimum-intel installed, OpenVINO runs in
+bf16 too. Theirs run at the fastest of four batch sizes. "tokens" compares the encoder's token store
+with the tokenizer on 10,000 sentences at a time. Ratios above 1 (medians) favour Encoder."""
 
 import argparse
 import importlib.util
@@ -34,7 +34,9 @@ def corpora(limit: int) -> dict[str, list[str]]:
     """Return the sentences to encode by name, from at most `limit` pairs or lines each."""
     try:
         pairs = {name: load_pairs(name) for name in ("stsb-test", "sick-test")}
-        texts = {name: [*data.sentence1[:limit], *data.sentence2[:limit]] for name, data in pairs.items()}
+        texts = {
+            name: [*data.sentence1[:limit], *data.sentence2[:limit]] for name, data in pairs.items()
+        }
         return texts | {"wiki": load_sentences("wiki", limit=limit // 2, seed=0).sentences}
     except DataError as error:
         print(f"Using the bundled world instead of real sentences: {error}")
@@ -53,7 +55,9 @@ def with_tokenizer(encoder: Encoder, sentences: list[str]) -> np.ndarray:
     pieces = []
     for start in range(0, len(sentences), 10_000):
         chunk = sentences[start : start + 10_000]
-        ids = encoder.tokenizer(chunk, truncation=True, max_length=32, return_attention_mask=False)["input_ids"]
+        ids = encoder.tokenizer(chunk, truncation=True, max_length=32, return_attention_mask=False)[
+            "input_ids"
+        ]
         pieces.append(np.fromiter((token for row in ids for token in row), dtype=np.int32))
     return np.concatenate(pieces)
 
@@ -63,22 +67,31 @@ def openvino(folder: str, threads: int) -> dict[str, sentence_transformers.Sente
     if importlib.util.find_spec("optimum") is None:
         return {}
     options = {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": str(threads)}
-    model = sentence_transformers.SentenceTransformer(folder, backend="openvino", model_kwargs={"ov_config": options})
+    model = sentence_transformers.SentenceTransformer(
+        folder, backend="openvino", model_kwargs={"ov_config": options}
+    )
     return {"openvino": model}
 
 
 def main() -> None:
     """Print sentences per second and the ratios, per corpus and number of threads."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=int, default=1500)
     parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
     options = parser.parse_args()
     folder = str(minilm())
-    ours = {kind: Encoder.from_pretrained(folder, device="cpu", precision=kind) for kind in options.precision}
+    ours = {
+        kind: Encoder.from_pretrained(folder, device="cpu", precision=kind)
+        for kind in options.precision
+    }
     theirs = {
-        kind: sentence_transformers.SentenceTransformer(folder, device="cpu", model_kwargs={"dtype": PRECISIONS[kind]})
+        kind: sentence_transformers.SentenceTransformer(
+            folder, device="cpu", model_kwargs={"dtype": PRECISIONS[kind]}
+        )
         for kind in options.precision
     }
     first = ours[options.precision[0]]
@@ -93,12 +106,22 @@ def main() -> None:
         for threads in options.threads:
             torch.set_num_threads(threads)
             others = theirs | (openvino(folder, threads) if "bf16" in ours else {})
-            work = {f"Encoder {kind}": partial(model.encode, sentences) for kind, model in ours.items()}
+            work = {
+                f"Encoder {kind}": partial(model.encode, sentences) for kind, model in ours.items()
+            }
             for kind, model in others.items():
-                best = min(BATCHES, key=lambda size: timed(partial(model.encode, sentences, batch_size=size)))
+                best = min(
+                    BATCHES,
+                    key=lambda size: timed(partial(model.encode, sentences, batch_size=size)),
+                )
                 work[kind] = partial(model.encode, sentences, batch_size=best)
-            work |= {"tokens": partial(first.token_rows, many), "tokenizer": partial(with_tokenizer, first, many)}
-            rounds = [{side: timed(call) for side, call in work.items()} for _ in range(options.rounds)]
+            work |= {
+                "tokens": partial(first.token_rows, many),
+                "tokenizer": partial(with_tokenizer, first, many),
+            }
+            rounds = [
+                {side: timed(call) for side, call in work.items()} for _ in range(options.rounds)
+            ]
 
             def ratio(other: str, own: str) -> float:
                 return statistics.median(seconds[other] / seconds[own] for seconds in rounds)  # noqa: B023
@@ -107,7 +130,11 @@ def main() -> None:
                 own = f"Encoder {kind if kind in ours else 'bf16'}"
                 rate = len(sentences) / statistics.median(seconds[own] for seconds in rounds)
                 label = "sentence-transformers in " + kind if kind in ours else kind
-                print(f"  {threads} thread(s): {own} {rate:.0f}/s; ratio to {label} {ratio(kind, own):.2f}", flush=True)
+                print(
+                    f"  {threads} thread(s): {own} {rate:.0f}/s; ratio to {label} "
+                    f"{ratio(kind, own):.2f}",
+                    flush=True,
+                )
             print(f"  {threads} thread(s): tokens {ratio('tokenizer', 'tokens'):.2f}", flush=True)
 
 

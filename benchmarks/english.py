@@ -1,19 +1,21 @@
-"""Train the methods on real English from one start with one budget, and record every run in data/results.csv.
+"""Train the methods on real English from one start with one budget, and record every run in
+data/results.csv.
 
-    export WORKBENCH_DATA=DIR
-    python benchmarks/english.py START --name english-450 [--pooling cls] [--seeds 0 1 2] [--only CompCSE ...]
-    python benchmarks/english.py START --rates 3e-5 1e-4 3e-4      # only dev of SimCSE, seed 0
+    export WORKBENCH_DATA=DIR python benchmarks/english.py START --name english-450 [--pooling cls]
+    [--seeds 0 1 2] [--only CompCSE ...] python benchmarks/english.py START --rates 3e-5 1e-4 3e-4
+    # only dev of SimCSE, seed 0
 
-START is a folder written by data/build/detuned.py, or world-encoder for the demo of the bundled world. Dev (STS-B)
-selects learning rate and checkpoint; the test sets are evaluated once. The better teacher is all-MiniLM-L6-v2, in the
-world world-teacher. A recorded row is not trained again, so that the command can be continued anywhere;
-benchmarks/claims.py writes the tables of docs/results.md from the file. Its columns: Spearman x 100 of dev, of each
-test set, their average, and the average of the similar thirds (gold above 0.67 of its range); alignment and uniformity;
-"agreement", the correlation with the cosines of all-MiniLM-L6-v2 on dev (a gain in it may only recover tuning that
-detuning left in START); "beyond", the partial correlation with gold with those cosines held fixed; for SimCSE and
-RankEncoder the averages by cosine, by rank vectors alone (eq. 2), by eq. 7 with a share of 0.1 and with the share that
-dev chooses; "resampled", the average under 200 resamples of the pairs, which are the same for every run.
-"""
+START is a folder written by data/build/detuned.py, or world-encoder for the demo of the bundled
+world. Dev (STS-B) selects learning rate and checkpoint; the test sets are evaluated once. The
+better teacher is all-MiniLM-L6-v2, in the world world-teacher. A recorded row is not trained again,
+so that the command can be continued anywhere; benchmarks/claims.py writes the tables of
+docs/results.md from the file. Its columns: Spearman x 100 of dev, of each test set, their average,
+and the average of the similar thirds (gold above 0.67 of its range); alignment and uniformity;
+"agreement", the correlation with the cosines of all-MiniLM-L6-v2 on dev (a gain in it may only
+recover tuning that detuning left in START); "beyond", the partial correlation with gold with those
+cosines held fixed; for SimCSE and RankEncoder the averages by cosine, by rank vectors alone (eq.
+2), by eq. 7 with a share of 0.1 and with the share that dev chooses; "resampled", the average under
+200 resamples of the pairs, which are the same for every run."""
 
 import argparse
 from functools import cache
@@ -37,7 +39,8 @@ from workbench.runs import Run
 
 _OWN = {"teachers": ["<SimCSE>"]}
 _TWO = {"teachers": ["<SimCSE>", "<another SimCSE>"]}
-_LARGER = {"teachers": ["<SimCSE>", "<larger SimCSE>"]}  # shares 1/3 and 2/3, as in the paper's main setting
+# Shares 1/3 and 2/3, as in the paper's main setting.
+_LARGER = {"teachers": ["<SimCSE>", "<larger SimCSE>"]}
 _BETTER = {"teachers": ["<better>"]}
 _COMPOSED = {"compose": "positive", "gamma": 1.0, "beta": 1.0}
 _SUPERVISED = {"train": "stsb-train", "dev": "stsb-dev", "train_limit": "none"}
@@ -48,7 +51,8 @@ _RANKINGS = {
     "ListMLE": {"ranking": "listmle", "student_temperature": 0.05},
     "CoSENT on lists": {"ranking": "cosent"},
 }
-# Where RankCSE reads the student's lists, and those of its consistency: above the train-only layer or below it.
+# Where RankCSE reads the student's lists, and those of its consistency: above the train-only layer
+# or below it.
 PLACES: dict[str, dict[str, Any]] = {
     "lists above": {"lists_after_mlp": True},
     "lists below": {"lists_after_mlp": False},
@@ -86,16 +90,25 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         if (name, lists) not in (("mixed", _TWO), ("rankcse", _OWN))
     },
     "SimCSE, 4 epochs of 128": ("simcse", _SCHEDULE),
-    "RankCSE without its ranking loss, 4 epochs of 128": ("rankcse", _SCHEDULE | _OWN | {"gamma": 0.0}),
+    "RankCSE without its ranking loss, 4 epochs of 128": (
+        "rankcse",
+        _SCHEDULE | _OWN | {"gamma": 0.0},
+    ),
     **{
-        f"RankCSE, ListNet, 4 epochs of 128, taught by {teacher}, {place}": ("rankcse", _SCHEDULE | lists | where)
+        f"RankCSE, ListNet, 4 epochs of 128, taught by {teacher}, {place}": (
+            "rankcse",
+            _SCHEDULE | lists | where,
+        )
         for teacher, lists in (("its SimCSE", _OWN), ("its SimCSE and a larger one", _LARGER))
         for place, where in PLACES.items()
     },
     "SimCSE, its rank vectors": ("simcse", {}),
     "RankEncoder, the paper's max with lambda 0.05": ("rankencoder", _E1),
     "RankEncoder, max with lambda 0.002": ("rankencoder", _E1 | {"rank_weight": 0.002}),
-    "RankEncoder, summed with weight 100": ("rankencoder", _E1 | {"combination": "sum", "rank_weight": 100.0}),
+    "RankEncoder, summed with weight 100": (
+        "rankencoder",
+        _E1 | {"combination": "sum", "rank_weight": 100.0},
+    ),
     "mixed, CompCSE's positives and rank similarities of its SimCSE": (
         "mixed",
         _E1 | {"compose": "positive", "rank_weight": 100.0},
@@ -120,29 +133,47 @@ DRAWS = 200
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("start", type=Path)
     parser.add_argument("--name", help="of the start in the results; default: its last two folders")
     parser.add_argument(
-        "--larger", type=Path, help="a larger start, whose SimCSE is a teacher of the paper's main setting"
+        "--larger",
+        type=Path,
+        help="a larger start, whose SimCSE is a teacher of the paper's main setting",
     )
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--only", nargs="*", help="only rows with one of these labels or beginnings")
+    parser.add_argument(
+        "--only", nargs="*", help="only rows with one of these labels or beginnings"
+    )
     parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--pooling", default="mean", choices=["mean", "cls"])
-    parser.add_argument("--rates", type=float, nargs="*", help="only print SimCSE's dev score at each learning rate")
+    parser.add_argument(
+        "--rates", type=float, nargs="*", help="only print SimCSE's dev score at each learning rate"
+    )
     parser.add_argument("--list", action="store_true", help="only print the labels of the rows")
     options = parser.parse_args()
     options.name = options.name or "-".join(options.start.resolve().parts[-2:])
     torch.set_num_threads(1)
-    chosen = [label for label in ROWS if not options.only or any(is_meant(label, name) for name in options.only)]
+    chosen = [
+        label
+        for label in ROWS
+        if not options.only or any(is_meant(label, name) for name in options.only)
+    ]
     if options.list:
         print(*chosen, sep="\n")
     elif options.rates:
         for rate in options.rates:
-            run = trained_run(settings("simcse", 0, options, learning_rate=rate, suites=["stsb-dev"]), options.runs)
-            print(f"SimCSE at {rate:g}: dev {100 * run.history()['dev_spearman'].max():.2f}", flush=True)
+            run = trained_run(
+                settings("simcse", 0, options, learning_rate=rate, suites=["stsb-dev"]),
+                options.runs,
+            )
+            print(
+                f"SimCSE at {rate:g}: dev {100 * run.history()['dev_spearman'].max():.2f}",
+                flush=True,
+            )
     else:
         record_start(options)
         for seed in options.seeds:
@@ -162,7 +193,11 @@ def record_start(options: argparse.Namespace) -> None:
         return
     encoder = Encoder.from_pretrained(options.start, pooling=options.pooling)
     config = settings("simcse", 0, options)
-    record(key | values_of(evaluate(encoder.encode, config.suites).scores) | dev_columns(encoder.encode, config.dev))
+    record(
+        key
+        | values_of(evaluate(encoder.encode, config.suites).scores)
+        | dev_columns(encoder.encode, config.dev)
+    )
 
 
 def record_row(label: str, seed: int, options: argparse.Namespace) -> None:
@@ -175,7 +210,11 @@ def record_row(label: str, seed: int, options: argparse.Namespace) -> None:
     history, model, config = run.history(), restore(run), run.config
     best = history.loc[history["dev_spearman"].iloc[1:].idxmax()]
     values = values_of(run.scores()) | dev_columns(model.encode_plain, config.dev)
-    values |= {"rate": config.learning_rate, "step": int(best["step"]), "seconds": float(history["seconds"].max())}
+    values |= {
+        "rate": config.learning_rate,
+        "step": int(best["step"]),
+        "seconds": float(history["seconds"].max()),
+    }
     if isinstance(model, RankEncoder) and config.rank_weight:
         values |= parts_of(model.mixture(), config)
     elif "rank vectors" in label:  # E1 around which RankEncoder trains, without that training
@@ -197,15 +236,22 @@ def run_of(method: str, changes: dict[str, Any], seed: int, options: argparse.Na
     for name, find in teachers.items():
         if name in str(changes):
             teacher = find()
-            changes = {key: fill_placeholder(value, teacher, name) for key, value in changes.items()}
+            changes = {
+                key: fill_placeholder(value, teacher, name) for key, value in changes.items()
+            }
     return trained_run(settings(method, seed, options, **changes), options.runs)
 
 
 def settings(method: str, seed: int, options: argparse.Namespace, **changes: Any) -> TrainingConfig:
-    """Return the method's paper settings with this budget and start, or those of the bundled world's demo."""
+    """Return the method's paper settings with this budget and start, or those of the bundled
+    world's demo."""
     if str(options.start) == "world-encoder":
         return CONFIGS[method].from_parameters("demo", seed, changes)
-    start = {"encoder": str(options.start), "pooling": options.pooling, "learning_rate": options.rate}
+    start = {
+        "encoder": str(options.start),
+        "pooling": options.pooling,
+        "learning_rate": options.rate,
+    }
     return CONFIGS[method].from_parameters("paper", seed, {**start, **BUDGET, **changes})
 
 
@@ -217,7 +263,8 @@ def restore(run: Run) -> Any:
 
 
 def values_of(scores: pd.DataFrame) -> dict[str, Any]:
-    """Return Spearman x 100 of each test set, of their average and similar thirds, and the average's resamples."""
+    """Return Spearman x 100 of each test set, of their average and similar thirds, and the
+    average's resamples."""
     values: dict[str, Any] = {}
     thirds = []
     for name, pairs in scores.groupby("suite", sort=False):
@@ -227,7 +274,9 @@ def values_of(scores: pd.DataFrame) -> dict[str, Any]:
         thirds.append(100 * spearman(gold[near], predicted[near]))
     average, third = float(np.mean([*values.values()])), float(np.mean(thirds))
     sets = scores["suite"].tolist()
-    resampled = 100 * bootstrap_values(scores["gold"], scores["predicted"], sets=sets, samples=DRAWS)
+    resampled = 100 * bootstrap_values(
+        scores["gold"], scores["predicted"], sets=sets, samples=DRAWS
+    )
     texts = " ".join(f"{value:.2f}" for value in resampled)
     return values | {"average": average, "similar third": third, "resampled": texts}
 
@@ -239,11 +288,15 @@ def score_range(name: str) -> tuple[float, float]:
 
 
 def dev_columns(encode: Any, name: str) -> dict[str, float]:
-    """Return the columns of dev: Spearman x 100, alignment and uniformity; on STS-B agreement with all-MiniLM, too."""
+    """Return the columns of dev: Spearman x 100, alignment and uniformity; on STS-B agreement with
+    all-MiniLM, too."""
     dev = load_pairs(name)
     first, second = (encode(side).numpy() for side in (dev.sentence1, dev.sentence2))
     cosines, close = (first * second).sum(axis=1), dev.gold > dev.score_range[1] * 0.8
-    shape = {"alignment": alignment(first[close], second[close]), "uniformity": uniformity(np.vstack([first, second]))}
+    shape = {
+        "alignment": alignment(first[close], second[close]),
+        "uniformity": uniformity(np.vstack([first, second])),
+    }
     quality = spearman(dev.gold, cosines)
     values = {"dev": 100 * quality} | shape
     if name != "stsb-dev":
@@ -262,14 +315,19 @@ def minilm_cosines() -> np.ndarray:
 
 
 def parts_of(mixture: RankMixture, config: TrainingConfig) -> dict[str, float]:
-    """Return the averages of the tests by cosine, eq. 2 and eq. 7, and of eq. 7 with the share that dev chooses."""
+    """Return the averages of the tests by cosine, eq. 2 and eq. 7, and of eq. 7 with the share that
+    dev chooses."""
     chosen = float(mixture.try_weights(load_dev(config)).idxmax())
     sums = dict.fromkeys(("cosine", "eq. 2", "eq. 7", "eq. 7 chosen"), 0.0)
     for name in config.suites:
         pairs = load_pairs(name)
         cosine, ranked = mixture.parts(pairs.sentence1, pairs.sentence2)
         for column, weight in zip(sums, (0.0, 1.0, 0.1, chosen), strict=True):
-            sums[column] += 100 * spearman(pairs.gold, weight * ranked + (1 - weight) * cosine) / len(config.suites)
+            sums[column] += (
+                100
+                * spearman(pairs.gold, weight * ranked + (1 - weight) * cosine)
+                / len(config.suites)
+            )
     return sums | {"share": chosen}
 
 
@@ -283,7 +341,9 @@ def is_recorded(key: dict[str, Any]) -> bool:
 
 def record(row: dict[str, Any]) -> None:
     """Add a row to the results, which other processes may extend at the same time."""
-    numbers = {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
+    numbers = {
+        name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()
+    }
     with FileLock(RESULTS.with_suffix(".lock")):
         table = pd.DataFrame([numbers])
         if RESULTS.is_file():

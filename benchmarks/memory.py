@@ -55,7 +55,9 @@ class Meter:
         if step in MARKS:
             numbers = "  ".join(f"{name} {value:.2f} GB" for name, value in memory().items())
             per_step = 1000 * (time.process_time() - self.started) / step
-            print(f"{self.title:28} step {step:4}  {numbers}  {per_step:6.0f} ms per step", flush=True)
+            print(
+                f"{self.title:28} step {step:4}  {numbers}  {per_step:6.0f} ms per step", flush=True
+            )
 
 
 def train(method: str, options: argparse.Namespace) -> None:
@@ -161,7 +163,9 @@ def main() -> None:
         return
     for method in options.methods:
         for trims in ("true", "false"):
-            subprocess.run([sys.executable, *sys.argv, "--one", method, "--trims", trims], check=False)
+            subprocess.run(
+                [sys.executable, *sys.argv, "--one", method, "--trims", trims], check=False
+            )
     if options.trainer:
         subprocess.run([sys.executable, *sys.argv, "--one", "sentence-transformers"], check=False)
 

@@ -2,10 +2,9 @@
 
     python benchmarks/methods.py [--runs runs] [--seeds 3] [--only RankCSE ...]
 
-Prints dev and test scores as mean and standard deviation over seeds, the rows of docs/results-details.md. Each row
-changes some of the demo settings; dev selects the checkpoint, test is evaluated once. Finished runs under --runs are
-reused.
-"""
+Prints dev and test scores as mean and standard deviation over seeds, the rows of
+docs/results-details.md. Each row changes some of the demo settings; dev selects the checkpoint,
+test is evaluated once. Finished runs under --runs are reused."""
 
 import argparse
 from collections.abc import Iterator
@@ -38,17 +37,28 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "RankCSE, ListMLE, taught by world-teacher": ("rankcse", _LISTMLE),
     "RankCSE, CoSENT as ranking loss, taught by world-teacher": ("rankcse", {"ranking": "cosent"}),
     "CoSENT": ("cosent", {}),
-    **{f"baseline: {name}": ("cosent", {"objective": name}) for name in ("mse", "softmax", "contrastive", "triplet")},
-    **{f"lists: {name}": ("lists", {"ranking": name}) for name in ("listnet", "listmle", "cosent", "approx_ndcg")},
+    **{
+        f"baseline: {name}": ("cosent", {"objective": name})
+        for name in ("mse", "softmax", "contrastive", "triplet")
+    },
+    **{
+        f"lists: {name}": ("lists", {"ranking": name})
+        for name in ("listnet", "listmle", "cosent", "approx_ndcg")
+    },
     "CoSENT, interaction, lambda 20 as printed": ("cosent", _INTERACTION),
-    "CoSENT, interaction, lambda 1 as coded": ("cosent", _INTERACTION | {"interaction_scale": "code"}),
+    "CoSENT, interaction, lambda 1 as coded": (
+        "cosent",
+        _INTERACTION | {"interaction_scale": "code"},
+    ),
     "interaction, cross-entropy": ("cosent", _INTERACTION | {"objective": "cross_entropy"}),
 }
 
 
 def main() -> None:
     """Print a row of a Markdown table for each method."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", nargs="*", help="only rows whose label begins with one of these")
@@ -60,7 +70,9 @@ def main() -> None:
     for label, runs in rows(options):
         values = [(dev_scores(run), run.metrics()["world-test"]) for run in runs]
         cells = [
-            format_spread([one[side][key] for one in values]) for side in (0, 1) for key in ("spearman", "kcc", "ndcg")
+            format_spread([one[side][key] for one in values])
+            for side in (0, 1)
+            for key in ("spearman", "kcc", "ndcg")
         ]
         print(f"| {label} | {' | '.join(cells)} |", flush=True)
 
@@ -72,9 +84,13 @@ def rows(options: argparse.Namespace) -> Iterator[tuple[str, list[Run]]]:
             continue
         runs = []
         for seed in range(options.seeds):
-            simcse = str(trained_run(CONFIGS["simcse"].from_parameters("demo", seed), options.runs).path)
+            simcse = str(
+                trained_run(CONFIGS["simcse"].from_parameters("demo", seed), options.runs).path
+            )
             changes = {key: fill_placeholder(value, simcse) for key, value in settings.items()}
-            runs.append(trained_run(CONFIGS[method].from_parameters("demo", seed, changes), options.runs))
+            runs.append(
+                trained_run(CONFIGS[method].from_parameters("demo", seed, changes), options.runs)
+            )
         yield label, runs
 
 

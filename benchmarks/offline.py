@@ -1,11 +1,12 @@
-"""Measure the page with an encoder inside: its size, the time to its first ranking, and how far it is from `encode`.
+"""Measure the page with an encoder inside: its size, the time to its first ranking, and how far it
+is from `encode`.
 
     WORKBENCH_DATA=DIR python benchmarks/offline.py [--encoder english-encoder] [--pairs stsb-test]
 
-For each precision of the weights: the size of the file, the seconds from opening it in Chromium to the first ranking
-(a query and four targets; median of five, with the CPU as it is and throttled to a quarter), the largest difference of
-a cosine of the pairs from `Encoder.encode` in float32, and Spearman x 100 on the pairs next to the encoder's.
-"""
+For each precision of the weights: the size of the file, the seconds from opening it in Chromium to
+the first ranking (a query and four targets; median of five, with the CPU as it is and throttled to
+a quarter), the largest difference of a cosine of the pairs from `Encoder.encode` in float32, and
+Spearman x 100 on the pairs next to the encoder's."""
 
 import argparse
 import shutil
@@ -42,7 +43,9 @@ def opened(browser: Any, file: Path, slower: int) -> tuple[Any, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--encoder", default="english-encoder")
     parser.add_argument("--pairs", default="stsb-test")
     options = parser.parse_args()
@@ -50,10 +53,17 @@ def main() -> None:
     texts = list(dict.fromkeys([*pairs.sentence1, *pairs.sentence2]))
     place = {text: row for row, text in enumerate(texts)}
     first, second = ([place[text] for text in side] for side in pairs.texts)
-    vectors = Encoder.from_pretrained(options.encoder, precision="fp32", device="cpu").encode(texts).double().numpy()
+    vectors = (
+        Encoder.from_pretrained(options.encoder, precision="fp32", device="cpu")
+        .encode(texts)
+        .double()
+        .numpy()
+    )
     own = (vectors[first] * vectors[second]).sum(axis=1)
     print(f"{options.encoder} on {pairs.name}: Spearman {100 * spearman(pairs.gold, own):.2f}")
-    executable = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])))
+    executable = next(
+        filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"]))
+    )
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
         browser = started.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         for precision in ("int8", "float16"):
@@ -69,15 +79,19 @@ def main() -> None:
             begun, rows = time.perf_counter(), []
             for start in range(0, len(texts), 50):
                 rows += page.evaluate(
-                    "(all) => all.map((one) => [...window.encoders[0].encode(one)])", texts[start : start + 50]
+                    "(all) => all.map((one) => [...window.encoders[0].encode(one)])",
+                    texts[start : start + 50],
                 )
             each = 1000 * (time.perf_counter() - begun) / len(texts)
             found = np.array(rows)
             cosines = (found[first] * found[second]).sum(axis=1)
             print(
-                f"{precision}: {file.stat().st_size / 1e6:.1f} MB, first ranking after {median(times[1]):.1f} s, "
-                f"throttled 4 times {median(times[4]):.1f} s, {each:.0f} ms a sentence, cosines within "
-                f"{np.abs(cosines - own).max():.1e}, Spearman {100 * spearman(pairs.gold, cosines):.2f}",
+                f"{precision}: {file.stat().st_size / 1e6:.1f} MB, first ranking after "
+                f"{median(times[1]):.1f} s, "
+                f"throttled 4 times {median(times[4]):.1f} s, {each:.0f} ms a sentence, "
+                "cosines within "
+                f"{np.abs(cosines - own).max():.1e}, Spearman "
+                f"{100 * spearman(pairs.gold, cosines):.2f}",
                 flush=True,
             )
 

@@ -2,9 +2,8 @@
 
     WORKBENCH_DATA=<folder> python benchmarks/parity.py
 
-The checkpoint is all-MiniLM-L6-v2. STS12-16 are scored over all subsets together ("all"), STS-B and SICK-R on test. A
-difference above 0.05 points (x 100) is an error.
-"""
+The checkpoint is all-MiniLM-L6-v2. STS12-16 are scored over all subsets together ("all"), STS-B and
+SICK-R on test. A difference above 0.05 points (x 100) is an error."""
 
 import sys
 
@@ -39,11 +38,18 @@ def main() -> None:
             sys.exit(f"This benchmark needs real data. {error}")
         scores = [
             100
-            * spearman(pairs.gold, cosines(np.asarray(encode(pairs.sentence1)), np.asarray(encode(pairs.sentence2))))
+            * spearman(
+                pairs.gold,
+                cosines(np.asarray(encode(pairs.sentence1)), np.asarray(encode(pairs.sentence2))),
+            )
             for encode in (theirs.encode, ours.encode)
         ]
         worst = max(worst, abs(scores[1] - scores[0]))
-        print(f"{name:12}{len(pairs):>7}{scores[0]:>22.3f}{scores[1]:>10.3f}{scores[1] - scores[0]:>12.4f}", flush=True)
+        print(
+            f"{name:12}{len(pairs):>7}{scores[0]:>22.3f}{scores[1]:>10.3f}"
+            f"{scores[1] - scores[0]:>12.4f}",
+            flush=True,
+        )
     print(f"largest difference {worst:.4f} points; Encoder in {ours.precision} on {ours.device}")
     sys.exit(worst > 0.05)
 

@@ -3,11 +3,11 @@
     export WORKBENCH_DATA=DIR
     python benchmarks/phenomena.py START [--runs runs-phenomena] [--seeds 0 1 2 3 4]
 
-START is the folder of a start in English, such as english-450 (docs/results.md). Every method has the budget of
-benchmarks/english.py: 6,400 Wikipedia sentences, 100 steps of 64, at most 24 tokens, mean pooling, rate 1e-4; CoSENT
-and the lists train on the pairs of STS-B and the queries of SICK instead. Dev (STS-B) selects the checkpoint. Finished
-runs are reused. Prints the table of `views.phenomena` and its sentences.
-"""
+START is the folder of a start in English, such as english-450 (docs/results.md). Every method has
+the budget of benchmarks/english.py: 6,400 Wikipedia sentences, 100 steps of 64, at most 24 tokens,
+mean pooling, rate 1e-4; CoSENT and the lists train on the pairs of STS-B and the queries of SICK
+instead. Dev (STS-B) selects the checkpoint. Finished runs are reused. Prints the table of
+`views.phenomena` and its sentences."""
 
 import argparse
 from pathlib import Path
@@ -30,7 +30,16 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
     ("rankencoder", {"base": "<SimCSE>", "corpus_size": 6400}),
     ("mixed", {"compose": "positive", "gamma": 1.0, "beta": 1.0, "teachers": [TEACHER]}),
     ("cosent", {"train": "stsb-train", "dev": "stsb-dev", "train_limit": None}),
-    ("lists", {"train": "sick-train", "dev": "stsb-dev", "train_limit": None, "batch_size": 8, "epochs": 2.0}),
+    (
+        "lists",
+        {
+            "train": "sick-train",
+            "dev": "stsb-dev",
+            "train_limit": None,
+            "batch_size": 8,
+            "epochs": 2.0,
+        },
+    ),
 ]
 
 
@@ -39,12 +48,21 @@ def run_of(method: str, changes: dict[str, Any], seed: int, options: argparse.Na
     if "<SimCSE>" in str(changes):
         teacher = str(run_of("simcse", {}, seed, options).path)
         changes = {name: fill_placeholder(value, teacher) for name, value in changes.items()}
-    start = {"encoder": str(options.start), "pooling": "mean", "learning_rate": 1e-4, "suites": ["ladders-all"]}
-    return trained_run(CONFIGS[method].from_parameters("paper", seed, BUDGET | start | changes), options.runs)
+    start = {
+        "encoder": str(options.start),
+        "pooling": "mean",
+        "learning_rate": 1e-4,
+        "suites": ["ladders-all"],
+    }
+    return trained_run(
+        CONFIGS[method].from_parameters("paper", seed, BUDGET | start | changes), options.runs
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("start", type=Path)
     parser.add_argument("--runs", type=Path, default=Path("runs-phenomena"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
@@ -53,7 +71,11 @@ def main() -> None:
     for seed in options.seeds:
         for method, changes in ROWS:
             run = run_of(method, changes, seed, options)
-            print(f"{method} {changes}, seed {seed}: dev {100 * run.history()['dev_spearman'].max():.1f}", flush=True)
+            print(
+                f"{method} {changes}, seed {seed}: dev "
+                f"{100 * run.history()['dev_spearman'].max():.1f}",
+                flush=True,
+            )
     found = views.phenomena(views.finished_runs(options.runs, "ladders-all"))
     print(found.table.to_string(), *found.sentences, sep="\n")
 

@@ -1,12 +1,13 @@
 """Measure RankEncoder's similarity without training, by corpus, share and set.
 
-    WORKBENCH_DATA=DIR python benchmarks/rank_similarity.py [--encoder NAME] [--exact 1000] [--closed 1000 100000]
+    WORKBENCH_DATA=DIR python benchmarks/rank_similarity.py [--encoder NAME] [--exact 1000]
+    [--closed 1000 100000]
 
-The corpus consists of Wikipedia sentences or of the sentences of the evaluated set ("own"), with exact ranks or the
-closed form; the similarity is eq. 7 with share w of the ranks. Prints Spearman x 100 minus that of the plain cosine,
-over all pairs of a set and over its similar third, and for a size with both kinds of ranks how much they differ.
-Corpus and share are selected on STS12 to 14, for all pairs and for the similar third, and tested on the other sets.
-"""
+The corpus consists of Wikipedia sentences or of the sentences of the evaluated set ("own"), with
+exact ranks or the closed form; the similarity is eq. 7 with share w of the ranks. Prints Spearman x
+100 minus that of the plain cosine, over all pairs of a set and over its similar third, and for a
+size with both kinds of ranks how much they differ. Corpus and share are selected on STS12 to 14,
+for all pairs and for the similar third, and tested on the other sets."""
 
 import argparse
 from collections.abc import Iterator
@@ -41,7 +42,9 @@ class CachedEmbeddings:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--encoder", default=str(minilm()))
     parser.add_argument("--exact", type=int, nargs="*", default=[1000, 10_000])
     parser.add_argument("--closed", type=int, nargs="*", default=[1000, 10_000, 100_000])
@@ -49,7 +52,9 @@ def main() -> None:
     torch.set_num_threads(1)
     embed = CachedEmbeddings(Encoder.from_pretrained(options.encoder, device="cpu"))
     suites = {name: load_pairs(name) for name in SEVEN_STS}
-    wiki = load_sentences("wiki", limit=max([*options.exact, *options.closed], default=1000), seed=0).sentences
+    wiki = load_sentences(
+        "wiki", limit=max([*options.exact, *options.closed], default=1000), seed=0
+    ).sentences
     columns = {"cosine": cosine(embed, suites)}
     print(pd.DataFrame(columns).T.to_string(float_format="{:.1f}".format), flush=True)
     exact_ranks: dict[tuple[int | None, str], np.ndarray] = {}
@@ -65,19 +70,26 @@ def main() -> None:
             elif (size, name) in exact_ranks:
                 gap = np.abs(ranked - exact_ranks[size, name])
                 print(
-                    f"{label}, {name}: differs from exact ranks by {gap.mean():.4f}, at most {gap.max():.4f}",
+                    f"{label}, {name}: differs from exact ranks by {gap.mean():.4f}, at "
+                    f"most {gap.max():.4f}",
                     flush=True,
                 )
             for share in SHARES:
                 scores = measure(name, pairs, share * ranked + (1 - share) * plain)
-                gains[f"{label}, w {share:g}"] |= {key: value - columns["cosine"][key] for key, value in scores.items()}
+                gains[f"{label}, w {share:g}"] |= {
+                    key: value - columns["cosine"][key] for key, value in scores.items()
+                }
         columns |= gains
-        print(pd.DataFrame(gains).T.to_string(float_format="{:+.1f}".format, header=False), flush=True)
+        print(
+            pd.DataFrame(gains).T.to_string(float_format="{:+.1f}".format, header=False), flush=True
+        )
     for part in ("", " similar"):
         print(describe_best(pd.DataFrame(columns).T.drop(index="cosine"), part))
 
 
-def corpora(exact: list[int], closed: list[int]) -> Iterator[tuple[str, int | None, Literal["exact", "gaussian"]]]:
+def corpora(
+    exact: list[int], closed: list[int]
+) -> Iterator[tuple[str, int | None, Literal["exact", "gaussian"]]]:
     """Yield label, number of Wikipedia sentences (None: those of the set) and rank similarity."""
     for size in exact:
         yield f"wiki {size:,}, exact", size, "exact"
@@ -91,7 +103,11 @@ def cosine(embed: CachedEmbeddings, suites: dict[str, Pairs]) -> dict[str, float
     """Return the Spearman of the plain cosine on each set."""
     scores: dict[str, float] = {}
     for name, pairs in suites.items():
-        scores |= measure(name, pairs, (embed(pairs.sentence1) * embed(pairs.sentence2)).sum(dim=1).double().numpy())
+        scores |= measure(
+            name,
+            pairs,
+            (embed(pairs.sentence1) * embed(pairs.sentence2)).sum(dim=1).double().numpy(),
+        )
     return scores
 
 
@@ -107,7 +123,10 @@ def describe_best(gains: pd.DataFrame, part: str) -> str:
     chosen = gains[[name + part for name in CHOSEN_ON]].mean(axis=1)
     tested = gains.loc[chosen.idxmax(), [name + part for name in TESTED_ON]]
     gained = ", ".join(f"{name} {value:+.1f}" for name, value in tested.items())
-    return f"best on STS12 to 14{part}: {chosen.idxmax()} ({chosen.max():+.1f}); on the other sets {gained}"
+    return (
+        f"best on STS12 to 14{part}: {chosen.idxmax()} ({chosen.max():+.1f}); on the other "
+        f"sets {gained}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """Compare the time of a training step of each method on one CPU thread, as ratios.
 
-    python benchmarks/steps.py [--rounds 30] [--encoder world-encoder] [--train world] [--corpus 10000] [--trainer]
+    python benchmarks/steps.py [--rounds 30] [--encoder world-encoder] [--train world] [--corpus
+    10000] [--trainer]
 
-A step includes collate, forward, backward, clipping and AdamW. All methods take turns within a round on the same rows,
-so that other load on the machine affects all alike. Times are process times; a ratio is the median over the rounds.
-Embeddings of teachers and of the base encoder E1 are read from the cache. For comparison: an epoch of RankCSE takes 1.5
-times one of SimCSE in the paper (RankCSE table 11), because its teachers encode every batch again. `--trainer` also
-compares SimCSE with sentence-transformers' trainer (MultipleNegativesRankingLoss on pairs of equal sentences).
-"""
+A step includes collate, forward, backward, clipping and AdamW. All methods take turns within a
+round on the same rows, so that other load on the machine affects all alike. Times are process
+times; a ratio is the median over the rounds. Embeddings of teachers and of the base encoder E1 are
+read from the cache. For comparison: an epoch of RankCSE takes 1.5 times one of SimCSE in the paper
+(RankCSE table 11), because its teachers encode every batch again. `--trainer` also compares SimCSE
+with sentence-transformers' trainer (MultipleNegativesRankingLoss on pairs of equal sentences)."""
 
 import argparse
 import statistics
@@ -36,13 +37,27 @@ WAYS = {
 TRAINED_ON = 2000
 
 
-def settings_of(method: str, encoder: str, train: str, corpus: int, cache: str) -> dict[str, object]:
+def settings_of(
+    method: str, encoder: str, train: str, corpus: int, cache: str
+) -> dict[str, object]:
     """Return settings that make the methods comparable, with embeddings cached in `cache`."""
     changes = {
         "rankcse": {"teachers": [encoder, "world-teacher"], "cache": cache},
-        "rankencoder": {"base": encoder, "base_pooling": "cls", "corpus": train, "corpus_size": corpus, "cache": cache},
+        "rankencoder": {
+            "base": encoder,
+            "base_pooling": "cls",
+            "corpus": train,
+            "corpus_size": corpus,
+            "cache": cache,
+        },
     }
-    return {"encoder": encoder, "device": "cpu", "precision": "fp32", "batch_size": 64, **changes.get(method, {})}
+    return {
+        "encoder": encoder,
+        "device": "cpu",
+        "precision": "fp32",
+        "batch_size": 64,
+        **changes.get(method, {}),
+    }
 
 
 def step_of(method: torch.nn.Module) -> Callable[[list[int]], None]:
@@ -73,9 +88,14 @@ def measure(steps: dict[str, Callable[[list[int]], None]], rounds: int) -> None:
                 times[way].append(time.process_time() - start)
     print(f"simcse: {1000 * statistics.median(times['simcse']):.1f} ms per step of 64 sentences")
     for way in list(steps)[1:]:
-        ratios = sorted(mine / theirs for mine, theirs in zip(times[way], times["simcse"], strict=True))
+        ratios = sorted(
+            mine / theirs for mine, theirs in zip(times[way], times["simcse"], strict=True)
+        )
         low, high = ratios[len(ratios) // 4], ratios[3 * len(ratios) // 4]
-        print(f"  {way:31} x {statistics.median(ratios):.3f} (quartiles {low:.3f} to {high:.3f})", flush=True)
+        print(
+            f"  {way:31} x {statistics.median(ratios):.3f} (quartiles {low:.3f} to {high:.3f})",
+            flush=True,
+        )
 
 
 def compare_with_trainer(encoder: str, data: Sentences, rounds: int, steps: int = 20) -> None:
@@ -110,18 +130,25 @@ def compare_with_trainer(encoder: str, data: Sentences, rounds: int, steps: int 
                 disable_tqdm=True,
             )
             loss = MultipleNegativesRankingLoss(model)
-            trainer = SentenceTransformerTrainer(model=model, args=arguments, train_dataset=pairs, loss=loss)
+            trainer = SentenceTransformerTrainer(
+                model=model, args=arguments, train_dataset=pairs, loss=loss
+            )
             start = time.process_time()
             trainer.train()
             middle = time.process_time()
             fit(ours, data, quiet=True)
             ratios.append((middle - start) / (time.process_time() - middle))
-    print(f"  sentence-transformers' trainer / fit: {statistics.median(ratios):.2f} (lowest {min(ratios):.2f})")
+    print(
+        f"  sentence-transformers' trainer / fit: {statistics.median(ratios):.2f} "
+        f"(lowest {min(ratios):.2f})"
+    )
 
 
 def main() -> None:
     """Print a line for each method and variant."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--encoder", default="world-encoder")
     parser.add_argument("--train", default="world")
@@ -130,7 +157,10 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     data = load_sentences(options.train, limit=TRAINED_ON, seed=0)
-    print(f"{options.encoder}, {data.name}, corpus {options.corpus}; torch {torch.__version__}, 1 thread, fp32")
+    print(
+        f"{options.encoder}, {data.name}, corpus {options.corpus}; torch "
+        f"{torch.__version__}, 1 thread, fp32"
+    )
     with tempfile.TemporaryDirectory() as cache:
         steps = {}
         for way, (name, changes) in WAYS.items():

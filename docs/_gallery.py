@@ -1,9 +1,10 @@
-"""make gallery: execute the notebooks and write copies whose figures GitHub shows, to docs/gallery/.
+"""make gallery: execute the notebooks and write copies whose figures GitHub shows, to
+docs/gallery/.
 
-GitHub draws images, Markdown, text and HTML without styles and scripts. Chromium therefore takes an image of each
-plotly figure and of each live view; tables stay HTML. Usage: python docs/_gallery.py [NOTEBOOK]... (names such as
-20_compare; by default all). Runs are trained once, in build/gallery/, and reused.
-"""
+GitHub draws images, Markdown, text and HTML without styles and scripts. Chromium therefore takes an
+image of each plotly figure and of each live view; tables stay HTML. Usage: python docs/_gallery.py
+[NOTEBOOK]... (names such as 20_compare; by default all). Runs are trained once, in build/gallery/,
+and reused."""
 
 import base64
 import re
@@ -26,14 +27,21 @@ ROOT = Path(__file__).resolve().parent.parent
 GALLERY, BUILD = ROOT / "docs" / "gallery", ROOT / "build" / "gallery"
 FIGURE, VIEW = "application/vnd.plotly.v1+json", "application/vnd.jupyter.widget-view+json"
 SHOWN = ("image/png", "image/svg+xml", "text/html", "text/markdown", "text/plain")
-DRAWN = re.compile("<img|<svg|border-collapse")  # HTML of a view, which is nothing without its styles
-COMPARED = ("simcse", "compcse")  # trained with three seeds, so that intervals and tests have something to compare
+DRAWN = re.compile(
+    "<img|<svg|border-collapse"
+)  # HTML of a view, which is nothing without its styles
+COMPARED = (
+    "simcse",
+    "compcse",
+)  # trained with three seeds, so that intervals and tests have something to compare
 WIDTH, HEIGHT = 848, 900  # pixels of an output in JupyterLab; a longer list is cut
-DRAW = """(figure) => Plotly.newPlot("drawn", figure.data, {...figure.layout, width: figure.layout.width || 820,
+DRAW = """(figure) => Plotly.newPlot("drawn", figure.data, {
+    ...figure.layout, width: figure.layout.width || 820,
     paper_bgcolor: "white", plot_bgcolor: "white"}, {staticPlot: true})"""
 PAGE = """<!DOCTYPE html><meta charset="utf-8"><style>
     body {margin: 0; background: white; font: 13px/1.4 Helvetica, Arial, sans-serif}
-    #drawn {display: inline-block; padding: 4px; max-width: 840px}</style><div id="drawn">%s</div>"""
+    #drawn {display: inline-block; padding: 4px; max-width: 840px}</style>
+    <div id="drawn">%s</div>"""
 
 
 def main(names: list[str]) -> None:
@@ -49,16 +57,25 @@ def main(names: list[str]) -> None:
     for needed in map(notebook_of, COMPARED):  # notebooks about runs follow those that make them
         run_notebook(needed)
     GALLERY.mkdir(exist_ok=True)
-    browser = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+    browser = next(
+        filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None
+    )
     with sync_playwright() as started:
         page = started.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page(
             viewport={"width": WIDTH, "height": HEIGHT}
         )
         for path in sorted(chosen, key=lambda path: (path not in methods, path)):
             target = GALLERY / path.name
-            nbformat.write(pictured(nbformat.read(run_notebook(path), as_version=4), path.name, page), target)
+            nbformat.write(
+                pictured(nbformat.read(run_notebook(path), as_version=4), path.name, page), target
+            )
             print(f"{target.relative_to(ROOT)}: {target.stat().st_size / 1000:.0f} kB")
-    lines = ["# The notebooks, executed", "", "`make gallery` writes these copies, with images of their figures.", ""]
+    lines = [
+        "# The notebooks, executed",
+        "",
+        "`make gallery` writes these copies, with images of their figures.",
+        "",
+    ]
     for path in sources:
         title = nbformat.read(path, as_version=4).cells[0].source.splitlines()[0].lstrip("# ")
         lines.append(f"- [{path.stem}]({path.name}): {title}")
@@ -66,19 +83,27 @@ def main(names: list[str]) -> None:
 
 
 def run_notebook(path: Path) -> Path:
-    """Execute a notebook and return its executed copy; one of the same content is not executed again."""
+    """Execute a notebook and return its executed copy; one of the same content is not executed
+    again."""
     executed, source = BUILD / path.name, BUILD / f"{path.stem}.source"
     text = path.read_text(encoding="utf-8")
     if not (executed.is_file() and source.is_file() and source.read_text(encoding="utf-8") == text):
         BUILD.mkdir(parents=True, exist_ok=True)
-        execute(path, executed, {"runs_root": str(BUILD / "runs")} if '"runs_root = ' in text else {})
+        execute(
+            path, executed, {"runs_root": str(BUILD / "runs")} if '"runs_root = ' in text else {}
+        )
         source.write_text(text, encoding="utf-8")
     return executed
 
 
 def pictured(notebook: NotebookNode, name: str, page: Any) -> NotebookNode:
-    """Return the executed notebook with images instead of figures and views, and without paths and timings."""
-    notebook.cells = [cell for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", [])]
+    """Return the executed notebook with images instead of figures and views, and without paths and
+    timings."""
+    notebook.cells = [
+        cell
+        for cell in notebook.cells
+        if "injected-parameters" not in cell.metadata.get("tags", [])
+    ]
     notebook.metadata = {key: notebook.metadata[key] for key in ("kernelspec", "language_info")}
     for cell in notebook.cells:
         cell.metadata = {key: value for key, value in cell.metadata.items() if key == "tags"}
@@ -92,7 +117,8 @@ def pictured(notebook: NotebookNode, name: str, page: Any) -> NotebookNode:
 
 
 def pictures(output: NotebookNode, page: Any) -> list[NotebookNode]:
-    """Return what GitHub can show of an output: an image of a figure, of a view or of a drawing, otherwise a table."""
+    """Return what GitHub can show of an output: an image of a figure, of a view or of a drawing,
+    otherwise a table."""
     if output.output_type == "stream":
         output.text = relative(output.text)
         return [output]
@@ -102,7 +128,9 @@ def pictures(output: NotebookNode, page: Any) -> list[NotebookNode]:
     if html and (VIEW in data or DRAWN.search(html)):
         page.set_content(PAGE % html)
         result.append(image(page, text))
-    elif kept := {kind: relative(data[kind]) for kind in SHOWN if kind in data and FIGURE not in data}:
+    elif kept := {
+        kind: relative(data[kind]) for kind in SHOWN if kind in data and FIGURE not in data
+    }:
         result.append(new_output("display_data", kept))
     if FIGURE in data:
         page.set_content(PAGE % "")

@@ -1,4 +1,5 @@
-"""Fixtures: shapes are checked, sockets closed, warnings are errors; real data is used if it is available."""
+"""Fixtures: shapes are checked, sockets closed, warnings are errors; real data is used if it is
+available."""
 
 import contextlib
 import gc
@@ -23,8 +24,9 @@ from jaxtyping import install_import_hook
 if TYPE_CHECKING:
     from workbench.data import Pairs, Sentences, Triplets
 
-# Before the first import of the package: every annotated tensor is checked at every call of the tests. Settings, data,
-# runs and evaluation are left out: they validate arguments of users, and the tests check their errors.
+# Before the first import of the package: every annotated tensor is checked at every call of the
+# tests. Settings, data, runs and evaluation are left out: they validate arguments of users, and the
+# tests check their errors.
 _WITH_TENSORS = ["losses", "ranks", "metrics", "encoder", "methods", "training"]
 install_import_hook([f"workbench.{name}" for name in _WITH_TENSORS], "beartype.beartype")
 
@@ -33,8 +35,10 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start notebook kernels as forks of one process that has imported their modules."""
-    if sys.platform == "linux" and "WORKBENCH_PYTHONS" not in os.environ:  # the workers of xdist have its
-        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process would compile the package and the tests
+    # The workers of xdist have its.
+    if sys.platform == "linux" and "WORKBENCH_PYTHONS" not in os.environ:
+        # Or each process would compile the package and the tests.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         ended = contextlib.ExitStack()
         config.add_cleanup(ended.close)
         folder = tempfile.mkdtemp(prefix="pythons-")
@@ -55,8 +59,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-# Tests that share a slow start, of a browser with JupyterLab, a Slurm or an environment, run in one process.
-_BROWSER = ["test_browser.py", "test_hover.py", "test_offline.py", "test_views_table.py", "acceptance/test_views.py"]
+# Tests that share a slow start, of a browser with JupyterLab, a Slurm or an environment, run in one
+# process.
+_BROWSER = [
+    "test_browser.py",
+    "test_hover.py",
+    "test_offline.py",
+    "test_views_table.py",
+    "acceptance/test_views.py",
+]
 _INSTALLED = ["test_installed.py"]
 _SLURM = ["acceptance/test_sweeps.py"]
 TOGETHER = dict.fromkeys(_BROWSER, "browser") | dict.fromkeys(_SLURM, "slurm")
@@ -92,7 +103,9 @@ def real_data(monkeypatch: pytest.MonkeyPatch) -> Path:
     """Set WORKBENCH_DATA to the folder with real benchmarks; skip the test if there is none."""
     root = local_data_root()
     if root is None:
-        pytest.skip("no local data root: set WORKBENCH_DATA to a folder in the format of data/README.md")
+        pytest.skip(
+            "no local data root: set WORKBENCH_DATA to a folder in the format of data/README.md"
+        )
     monkeypatch.setenv("WORKBENCH_DATA", str(root))
     return root
 
@@ -158,13 +171,29 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from transformers import BertConfig, BertModel, BertTokenizer
 
     folder = tmp_path_factory.mktemp("encoder") / "tiny"
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *"abcdefghijklmnopqrstuvwxyz"]
+    vocabulary = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *WORDS,
+        *"abcdefghijklmnopqrstuvwxyz",
+    ]
     vocabulary += [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
-    tokenizer = BertTokenizer(vocab={piece: number for number, piece in enumerate(vocabulary)}, model_max_length=64)
+    tokenizer = BertTokenizer(
+        vocab={piece: number for number, piece in enumerate(vocabulary)}, model_max_length=64
+    )
     torch.manual_seed(0)
-    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    shape = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    }
     model = BertModel(
-        BertConfig(vocab_size=len(vocabulary), max_position_embeddings=64, **shape), add_pooling_layer=False
+        BertConfig(vocab_size=len(vocabulary), max_position_embeddings=64, **shape),
+        add_pooling_layer=False,
     )
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -193,19 +222,23 @@ def sentences(tiny_sentences: list[str]) -> "Sentences":
 
 @pytest.fixture(scope="session")
 def graded(tiny_sentences: list[str]) -> "Pairs":
-    """Return 24 pairs scored from 0 to 5, with similar and dissimilar partners of four sentences."""
+    """Return 24 pairs scored from 0 to 5, with similar and dissimilar partners of four
+    sentences."""
     import numpy as np
 
     from workbench.data import Pairs
 
     gold = np.array([0.0, 1.2, 2.5, 2.6, 5.0, 4.8, 3.0, 0.4] * 3)
     first, ids = tiny_sentences[:4] * 6, [str(row) for row in range(24)]
-    return Pairs("graded", first, tiny_sentences[4:28], gold, None, ids, (0.0, 5.0), "made here", "0")
+    return Pairs(
+        "graded", first, tiny_sentences[4:28], gold, None, ids, (0.0, 5.0), "made here", "0"
+    )
 
 
 @pytest.fixture(scope="session")
 def listed(tiny_sentences: list[str]) -> "Pairs":
-    """Return twelve queries with four or five targets each, some of equal gold; a few targets are queries too."""
+    """Return twelve queries with four or five targets each, some of equal gold; a few targets are
+    queries too."""
     from workbench.data import Pairs
 
     rows = [(query, target) for query in range(12) for target in range(4 + query % 2)]
@@ -217,7 +250,8 @@ def listed(tiny_sentences: list[str]) -> "Pairs":
 
 @pytest.fixture(scope="session")
 def small_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return settings dev and suites: files with twelve queries of the bundled world each, evaluated in a moment."""
+    """Return settings dev and suites: files with twelve queries of the bundled world each,
+    evaluated in a moment."""
     import pandas as pd
 
     from workbench.data import load_pairs
@@ -236,7 +270,14 @@ def triplets(tiny_sentences: list[str]) -> "Triplets":
     """Return twelve triplets of them."""
     from workbench.data import Triplets
 
-    return Triplets("triplets", tiny_sentences[:12], tiny_sentences[12:24], tiny_sentences[24:36], "made here", "0")
+    return Triplets(
+        "triplets",
+        tiny_sentences[:12],
+        tiny_sentences[12:24],
+        tiny_sentences[24:36],
+        "made here",
+        "0",
+    )
 
 
 @pytest.fixture(scope="session")
@@ -257,7 +298,9 @@ def wide_teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("teacher") / "diffcse-roberta"
     tiny_model("roberta").save_pretrained(folder)
-    tiny_tokenizer("roberta", words=["cat", "dog", "park", "red", "the", "a", "sees", "not"]).save_pretrained(folder)
+    tiny_tokenizer(
+        "roberta", words=["cat", "dog", "park", "red", "the", "a", "sees", "not"]
+    ).save_pretrained(folder)
     return folder
 
 
@@ -286,7 +329,8 @@ STARTED: dict[str, Any] = {}
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """End Chromium before other tests: its event loop runs in this thread, and no test could start another."""
+    """End Chromium before other tests: its event loop runs in this thread, and no test could start
+    another."""
     if nextitem is None or goes_with(nextitem.nodeid) != "browser":
         RUNNING.close()
         STARTED.clear()
@@ -299,9 +343,14 @@ def browser() -> Any:
 
     from live_lab import FLAGS
 
-    executable = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+    executable = next(
+        filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None
+    )
     if executable is None:
-        pytest.skip("no Chromium on this machine: install chromium, or google-chrome, for the tests in a browser")
+        pytest.skip(
+            "no Chromium on this machine: install chromium, or google-chrome, for the "
+            "tests in a browser"
+        )
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if "browser" not in STARTED:
         started = RUNNING.enter_context(playwright.sync_playwright())
@@ -312,7 +361,8 @@ def browser() -> Any:
 
 @pytest.fixture(scope="module")
 def jupyter(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return a JupyterLab: the `folder` that it serves, its `address`, and a `watched` page for its notebooks."""
+    """Return a JupyterLab: the `folder` that it serves, its `address`, and a `watched` page for its
+    notebooks."""
     from types import SimpleNamespace
 
     from live_lab import Watched, jupyterlab
@@ -321,7 +371,9 @@ def jupyter(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
         folder = tmp_path_factory.mktemp("lab") / "notebooks"
         folder.mkdir()
         address = RUNNING.enter_context(jupyterlab(folder))
-        STARTED["jupyter"] = SimpleNamespace(folder=folder, address=address, watched=Watched(browser))
+        STARTED["jupyter"] = SimpleNamespace(
+            folder=folder, address=address, watched=Watched(browser)
+        )
     return STARTED["jupyter"]
 
 
@@ -336,8 +388,8 @@ def peak():
 def memory_growth() -> Callable[[str, str], int]:
     """Return a function (first, then) -> bytes that `then` adds to the peak after `first`.
 
-    Both are code. ru_maxrss would not do: a process inherits it, and a large pytest would hide any growth.
-    """
+    Both are code. ru_maxrss would not do: a process inherits it, and a large pytest would hide any
+    growth."""
     import subprocess
 
     if not sys.platform.startswith("linux"):
@@ -345,7 +397,9 @@ def memory_growth() -> Callable[[str, str], int]:
 
     def grown(first: str, then: str) -> int:
         code = f"{_PEAK}\n{first}\nbefore = peak()\n{then}\nprint(peak() - before)"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         return int(done.stdout.splitlines()[-1])
 

@@ -1,10 +1,10 @@
 """A `python` command that forks a process with loaded modules, and so starts much faster.
 
-The commands are used like any other, also in a kernelspec. "looks/python" has loaded the views of runs, without torch;
-"trains/python" everything for training; "tests/python" torch and other libraries, but no module of the workbench. Each
-loads its modules on first use. Output, exit code and signals are those of the fork, and so is the limit on file sizes.
-All forks share one hash seed, so that a dependence on the order of a set appears only in fresh processes.
-"""
+The commands are used like any other, also in a kernelspec. "looks/python" has loaded the views of
+runs, without torch; "trains/python" everything for training; "tests/python" torch and other
+libraries, but no module of the workbench. Each loads its modules on first use. Output, exit code
+and signals are those of the fork, and so is the limit on file sizes. All forks share one hash seed,
+so that a dependence on the order of a set appears only in fresh processes."""
 
 import atexit
 import contextlib
@@ -43,27 +43,51 @@ class Loaded(NamedTuple):
         return [self.name, *(name for one in self.below for name in one.names)]
 
 
-LOOKS = [f"workbench.{name}" for name in ("cli", "execution", "views.comparison", "views.papers", "views.explorer")]
+LOOKS = [
+    f"workbench.{name}"
+    for name in ("cli", "execution", "views.comparison", "views.papers", "views.explorer")
+]
 LOOKS += ["workbench.views.run_picker", "workbench.views.pair_explorer"]
-TRAINS = [f"workbench.{name}" for name in ("cli", "methods", "baselines", "training", "evaluation", "views")]
+TRAINS = [
+    f"workbench.{name}"
+    for name in ("cli", "methods", "baselines", "training", "evaluation", "views")
+]
 TORCH = [
     *("torch.distributed.run", "transformers.models.auto.modeling_auto"),
     *("transformers.models.auto.tokenization_auto", "transformers.models.bert.modeling_bert"),
 ]
 REST = [
-    *("pandas", "pydantic", "scipy.stats", "sklearn.feature_extraction.text", "plotly.io", "plotly.graph_objects"),
-    *("papermill", "ipykernel.kernelapp", "ipykernel.ipkernel", "ipykernel.debugger", "anywidget", "typer.rich_utils"),
+    *(
+        "pandas",
+        "pydantic",
+        "scipy.stats",
+        "sklearn.feature_extraction.text",
+        "plotly.io",
+        "plotly.graph_objects",
+    ),
+    *(
+        "papermill",
+        "ipykernel.kernelapp",
+        "ipykernel.ipkernel",
+        "ipykernel.debugger",
+        "anywidget",
+        "typer.rich_utils",
+    ),
 ]
-TREE = Loaded("rest", REST, [Loaded("looks", LOOKS), Loaded("tests", TORCH, [Loaded("trains", TRAINS)])])
-# Program of each command: it requests a fork and relays its output, signals and exit code.
-# It starts as a shell script, whose exec Python reads as a text: the path of Python in a #! line may be neither long
-# nor contain a space. It connects from the socket's folder, as the path of a socket may have 107 characters only.
+TREE = Loaded(
+    "rest", REST, [Loaded("looks", LOOKS), Loaded("tests", TORCH, [Loaded("trains", TRAINS)])]
+)
+# Program of each command: it requests a fork and relays its output, signals and exit code. It
+# starts as a shell script, whose exec Python reads as a text: the path of Python in a #! line may
+# be neither long nor contain a space. It connects from the socket's folder, as the path of a socket
+# may have 107 characters only.
 ASKS = """#!/bin/sh
 '''exec' {python} -SE "$0" "$@"
 ' '''
 import json, os, resource, signal, socket, sys
 
-told = dict(arguments=sys.argv[1:], environment=dict(os.environ), folder=os.getcwd(), executable={executable!r})
+told = dict(arguments=sys.argv[1:], environment=dict(os.environ))
+told |= dict(folder=os.getcwd(), executable={executable!r})
 server = socket.socket(socket.AF_UNIX)
 os.chdir({folder!r})
 server.connect("socket")
@@ -91,17 +115,28 @@ def python(name: str = "trains") -> str:
 def pythons(folder: Path) -> Iterator[None]:
     """Write the programs into a folder; the forking process and the folder end with the context."""
     for name in TREE.names:
-        program, kernel = folder / name / "python", folder / name / "kernels" / "python3" / "kernel.json"
+        program, kernel = (
+            folder / name / "python",
+            folder / name / "kernels" / "python3" / "kernel.json",
+        )
         kernel.parent.mkdir(parents=True)
-        then = sys.executable if name == "tests" else str(program)  # subprocesses of tests are not forks
-        asks = ASKS.format(python=shlex.quote(sys.executable), folder=str(program.parent), executable=then)
+        # Subprocesses of tests are not forks.
+        then = sys.executable if name == "tests" else str(program)
+        asks = ASKS.format(
+            python=shlex.quote(sys.executable), folder=str(program.parent), executable=then
+        )
         program.write_text(asks, encoding="utf-8")
         program.chmod(0o755)
         argv = [str(program), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-        kernel.write_text(json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"}))
+        kernel.write_text(
+            json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"})
+        )
     environment = {**os.environ, "PLOTLY_RENDERER": "plotly_mimetype"}  # the default in a kernel
-    environment["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # otherwise the debugger of kernels prints a warning
-    with subprocess.Popen([sys.executable, __file__, folder], stdin=subprocess.PIPE, env=environment) as process:
+    # Otherwise the debugger of kernels prints a warning.
+    environment["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
+    with subprocess.Popen(
+        [sys.executable, __file__, folder], stdin=subprocess.PIPE, env=environment
+    ) as process:
         while not (folder / TREE.names[-1] / "socket").exists():
             assert process.poll() is None, "the process that forks has ended; it printed why"
             time.sleep(0.01)
@@ -111,7 +146,8 @@ def pythons(folder: Path) -> Iterator[None]:
 
 def serve(folder: Path) -> None:
     """Fork on request until stdin ends; then remove the folder."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the tests, whose end it waits for to end its own forks
+    # Meant for the tests, whose end it waits for to end its own forks.
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     listeners = {name: socket.socket(socket.AF_UNIX) for name in TREE.names}
     for name, listener in listeners.items():
@@ -146,9 +182,12 @@ def _fork_from(loaded: Loaded, listeners: dict[str, socket.socket]) -> None:
     forks: list[int] = []
     while True:
         waiting = [listeners[name] for one in below for name in one.names]
-        ready = select.select([0, listener, *waiting, *children, *(asked for _, asked in children.values())], [], [])[0]
+        ready = select.select(
+            [0, listener, *waiting, *children, *(asked for _, asked in children.values())], [], []
+        )[0]
         if 0 in ready:
-            for process, _ in children.values():  # otherwise they would run on and nothing would end them
+            # Otherwise they would run on and nothing would end them.
+            for process, _ in children.values():
                 os.kill(process, signal.SIGKILL)
             for process in forks:
                 os.waitpid(process, 0)
@@ -170,7 +209,11 @@ def _fork_from(loaded: Loaded, listeners: dict[str, socket.socket]) -> None:
             request = json.loads(asked.recv(int(length), socket.MSG_WAITALL))
             process = os.fork()
             if not process:
-                for each in (asked, *listeners.values(), *(other for _, other in children.values())):
+                for each in (
+                    asked,
+                    *listeners.values(),
+                    *(other for _, other in children.values()),
+                ):
                     each.close()
                 _become(request, handles)
             for handle in handles:
@@ -201,14 +244,17 @@ def _become(request: dict[str, Any], handles: Sequence[int]) -> NoReturn:
     for standard, handle in enumerate(handles):
         os.dup2(handle, standard)
         os.close(handle)
-    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(*how, 1, closefd=False) for how in ((0, "r"), (1, "w"), (2, "w")))
+    sys.stdin, sys.stdout, sys.stderr = (
+        os.fdopen(*how, 1, closefd=False) for how in ((0, "r"), (1, "w"), (2, "w"))
+    )
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
     tempfile.tempdir = None  # recomputed from the new environment
     resource.setrlimit(resource.RLIMIT_FSIZE, request["limits"])
     sys.executable = request["executable"]
-    numpy.random.seed()  # as `random` does by itself; otherwise all forks would draw the same numbers
+    # As `random` does by itself; otherwise all forks would draw the same numbers.
+    numpy.random.seed()
     kind, *rest = (word for word in request["arguments"] if word != "-u")
     sys.path[0] = str(Path(kind).parent.resolve()) if kind not in ("-c", "-m") else ""
     more = request["environment"].get("PYTHONPATH", "").split(os.pathsep)
@@ -219,7 +265,8 @@ def _become(request: dict[str, Any], handles: Sequence[int]) -> NoReturn:
         if kind == "-c":
             exec(rest[0], {"__name__": "__main__"})
         elif kind == "-m":
-            if rest[0] == "ipykernel_launcher":  # which read its parent from the environment when it was loaded
+            # Which read its parent from the environment when it was loaded.
+            if rest[0] == "ipykernel_launcher":
                 sys.argv.append(f"--IPKernelApp.parent_handle={os.getppid()}")
             runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
         else:

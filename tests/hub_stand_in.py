@@ -1,4 +1,5 @@
-"""The requests of publishing to the Hugging Face hub, answered on loopback; commits are kept in memory."""
+"""The requests of publishing to the Hugging Face hub, answered on loopback; commits are kept in
+memory."""
 
 import base64
 import json
@@ -16,11 +17,17 @@ def problems_of(card: str) -> list[str]:
     facts = yaml.safe_load(card.split("---")[1])
     named = [facts[key] for key in ("base_model", "datasets") if key in facts]
     ids = [one for name in named for one in ([name] if isinstance(name, str) else name)]
-    problems = [f"{one!r} is no id of the hub" for one in ids if not re.fullmatch(r"[\w-]+/[\w.-]+", one)]
+    problems = [
+        f"{one!r} is no id of the hub" for one in ids if not re.fullmatch(r"[\w-]+/[\w.-]+", one)
+    ]
     if facts.get("license", "mit") not in ("mit", "apache-2.0"):
         problems.append('"license" must be one of [mit, apache-2.0, ...]')
     results = [result for model in facts.get("model-index", []) for result in model["results"]]
-    problems += [f"{one} is no dataset" for one in results if not re.fullmatch(r"[\w./-]+", one["dataset"]["type"])]
+    problems += [
+        f"{one} is no dataset"
+        for one in results
+        if not re.fullmatch(r"[\w./-]+", one["dataset"]["type"])
+    ]
     return problems
 
 
@@ -39,16 +46,23 @@ def hub() -> Iterator[tuple[str, dict[str, dict[str, bytes]]]]:
                 repositories.setdefault(name, {})
                 self.answer({"url": f"{address}/{name}", "id": name})
             elif "/preupload/" in self.path:
-                files = [{"path": file["path"], "uploadMode": "regular"} for file in json.loads(body)["files"]]
+                files = [
+                    {"path": file["path"], "uploadMode": "regular"}
+                    for file in json.loads(body)["files"]
+                ]
                 self.answer({"files": [file | {"shouldIgnore": False} for file in files]})
             elif "/commit/" in self.path:
                 for line in map(json.loads, body.splitlines()):
                     if line["key"] == "file":
-                        repositories[name][line["value"]["path"]] = base64.b64decode(line["value"]["content"])
+                        repositories[name][line["value"]["path"]] = base64.b64decode(
+                            line["value"]["content"]
+                        )
                 sha = "0" * 40
                 self.answer({"commitUrl": f"{address}/{name}/commit/{sha}", "commitOid": sha})
             else:  # validate-yaml
-                errors = [{"message": problem} for problem in problems_of(json.loads(body)["content"])]
+                errors = [
+                    {"message": problem} for problem in problems_of(json.loads(body)["content"])
+                ]
                 self.answer({"errors": errors, "warnings": []}, 400 if errors else 200)
 
         def answer(self, content: dict, status: int = 200) -> None:

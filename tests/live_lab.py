@@ -37,7 +37,9 @@ def jupyterlab(folder: Path) -> Iterator[str]:
             "disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}
         },
         # Cells outside the window are rendered too, so that the tests can read them.
-        "settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings": {"windowingMode": "none"},
+        "settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings": {
+            "windowingMode": "none"
+        },
     }
     for name, content in settings.items():
         (home / name).parent.mkdir(parents=True)
@@ -55,8 +57,15 @@ def jupyterlab(folder: Path) -> Iterator[str]:
         "LabApp.user_settings_dir": home / "settings",
         "LabApp.workspaces_dir": home / "workspaces",
     }
-    places = {f"JUPYTER_{name.upper()}_DIR": str(home / name) for name in ("config", "data", "runtime")}
-    environment = {**os.environ, **places, "IPYTHONDIR": str(home / "ipython"), "OMP_NUM_THREADS": "1"}
+    places = {
+        f"JUPYTER_{name.upper()}_DIR": str(home / name) for name in ("config", "data", "runtime")
+    }
+    environment = {
+        **os.environ,
+        **places,
+        "IPYTHONDIR": str(home / "ipython"),
+        "OMP_NUM_THREADS": "1",
+    }
     arguments = [f"--{name}={value}" for name, value in options.items()]
     with (home / "server.log").open("w", encoding="utf-8") as log:
         server = subprocess.Popen(
@@ -100,7 +109,8 @@ class Watched:
         self.page.on("request", self._request)
 
     def _problem(self, error: Any) -> None:
-        if "Canceled future for" not in str(error):  # JupyterLab says so when a kernel is ended before it answered
+        # JupyterLab says so when a kernel is ended before it answered.
+        if "Canceled future for" not in str(error):
             self.problems.append(str(error))
 
     def _request(self, request: Any) -> None:
@@ -143,10 +153,14 @@ def run_all(page: Any, *, seconds: float) -> None:
     """Run every cell in a new kernel and wait until the last cell has run, or one has failed."""
     wait_for_kernel(page)
     command(page, "notebook:run-all-cells")
-    failed = "({ outputs }) => [...Array(outputs.length).keys()].some(row => outputs.get(row).type === 'error')"
+    failed = (
+        "({ outputs }) => [...Array(outputs.length).keys()].some(row => "
+        "outputs.get(row).type === 'error')"
+    )
     ended = (
         f"() => {{ const code = {CELLS}.filter(cell => cell.type === 'code');"
-        f"return {KERNEL}?.status === 'idle' && (code.at(-1).executionCount || code.some({failed})); }}"
+        f"return {KERNEL}?.status === 'idle' && (code.at(-1).executionCount || "
+        f"code.some({failed})); }}"
     )
     page.wait_for_function(ended, timeout=1000 * seconds, polling=BETWEEN)
 
@@ -154,7 +168,9 @@ def run_all(page: Any, *, seconds: float) -> None:
 def theme(page: Any, name: str) -> None:
     """Change to JupyterLab's theme of this name, Light or Dark."""
     command(page, "apputils:change-theme", theme=f"JupyterLab {name}")
-    page.locator(f"body[data-jp-theme-light={'true' if name == 'Light' else 'false'}]").wait_for(state="attached")
+    page.locator(f"body[data-jp-theme-light={'true' if name == 'Light' else 'false'}]").wait_for(
+        state="attached"
+    )
     page.locator("#jupyterlab-splash").wait_for(state="detached")
 
 
@@ -174,12 +190,19 @@ def pictures(page: Any, **views: Any) -> None:
 
 
 ERRORS = (
-    f"{CELLS}.flatMap(cell => cell.toJSON().outputs ?? []).filter(output => output.output_type === 'error')"
+    f"{CELLS}.flatMap(cell => cell.toJSON().outputs ?? []).filter(output => "
+    "output.output_type === 'error')"
     ".map(output => `${output.ename}: ${output.evalue}`)"
 )
 
 
 def errors(page: Any) -> list[str]:
     """Return failures in the notebook's model, and red output, including warnings."""
-    kinds = ", ".join(f".jp-Notebook [data-mime-type='application/vnd.jupyter.{kind}']" for kind in ("error", "stderr"))
-    return [*page.evaluate(ERRORS), *(text[-300:] for text in page.locator(kinds).all_inner_texts())]
+    kinds = ", ".join(
+        f".jp-Notebook [data-mime-type='application/vnd.jupyter.{kind}']"
+        for kind in ("error", "stderr")
+    )
+    return [
+        *page.evaluate(ERRORS),
+        *(text[-300:] for text in page.locator(kinds).all_inner_texts()),
+    ]

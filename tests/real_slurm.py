@@ -66,8 +66,16 @@ class Slurm:
 
     def start(self) -> None:
         """Return when the node is idle. Raises RuntimeError with the logs' ends."""
-        names = {"key-file": "munge.key", "log-file": "munged.log", "pid-file": "munged.pid", "seed-file": "munge.seed"}
-        files = [f"--{name}={self.folder / file}" for name, file in (names | {"socket": "munge.socket"}).items()]
+        names = {
+            "key-file": "munge.key",
+            "log-file": "munged.log",
+            "pid-file": "munged.pid",
+            "seed-file": "munge.seed",
+        }
+        files = [
+            f"--{name}={self.folder / file}"
+            for name, file in (names | {"socket": "munge.socket"}).items()
+        ]
         self._begin("munged", "--foreground", "--force", *files)
         while not (self.folder / "munge.socket").exists() and self.running[0].poll() is None:
             time.sleep(0.02)
@@ -76,13 +84,17 @@ class Slurm:
         deadline = time.monotonic() + 30
         while self.ask("sinfo", "--noheader", "--Node", "--format=%t").split() != ["idle"]:
             if time.monotonic() > deadline or any(each.poll() is not None for each in self.running):
-                raise RuntimeError("\n".join(path.read_text()[-500:] for path in sorted(self.folder.glob("*.log"))))
+                raise RuntimeError(
+                    "\n".join(path.read_text()[-500:] for path in sorted(self.folder.glob("*.log")))
+                )
             time.sleep(0.1)
 
     def ask(self, *command: str) -> str:
         """Return the output of a Slurm command."""
         environment = {**os.environ, **self.environment}
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment).stdout
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, env=environment
+        ).stdout
 
     def _begin(self, *command: str) -> None:
         environment = {**os.environ, **self.environment}
@@ -95,7 +107,9 @@ def kill_processes(folder: Path) -> bool:
     killed = False
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it ended meanwhile
-            inside = f"SLURM_CONF={folder}/slurm.conf".encode() in (path / "environ").read_bytes().split(b"\0")
+            inside = f"SLURM_CONF={folder}/slurm.conf".encode() in (
+                path / "environ"
+            ).read_bytes().split(b"\0")
             if inside and int(path.name) != os.getpid():
                 os.kill(int(path.name), signal.SIGKILL)
                 killed = True
@@ -113,14 +127,25 @@ def _free_ports(count: int) -> list[int]:
 @contextlib.contextmanager
 def slurm() -> Iterator[Slurm]:
     """Start a Slurm; the test is skipped, with the reason, if none can be started."""
-    lacking = [program for program in PROGRAMS if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin") is None]
+    lacking = [
+        program
+        for program in PROGRAMS
+        if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin") is None
+    ]
     if lacking:
-        pytest.skip(f"no Slurm here ({', '.join(lacking)}): apt-get install slurmctld slurmd slurm-client munge")
-    folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # not tmp_path: a socket's name has at most 107 letters
+        pytest.skip(
+            f"no Slurm here ({', '.join(lacking)}): apt-get install slurmctld slurmd "
+            "slurm-client munge"
+        )
+    # Not tmp_path: a socket's name has at most 107 letters.
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     cluster = Slurm(folder)
     outside = {name: value for name, value in os.environ.items() if name != "SLURM_CONF"}
     watcher = subprocess.Popen(
-        [sys.executable, __file__, folder], stdin=subprocess.PIPE, start_new_session=True, env=outside
+        [sys.executable, __file__, folder],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+        env=outside,
     )
     try:
         try:
@@ -137,7 +162,8 @@ def slurm() -> Iterator[Slurm]:
             daemon.wait()
 
 
-if __name__ == "__main__":  # end the cluster when the process that started it closes this pipe or is killed
+# End the cluster when the process that started it closes this pipe or is killed.
+if __name__ == "__main__":
     sys.stdin.read()
     while kill_processes(Path(sys.argv[1])):
         time.sleep(0.05)

@@ -1,4 +1,5 @@
-"""Live views in a browser without a notebook: their front ends on an empty page, connected to the kernel."""
+"""Live views in a browser without a notebook: their front ends on an empty page, connected to the
+kernel."""
 
 import base64
 from pathlib import Path
@@ -51,10 +52,12 @@ document.body.dataset.ready = "yes";
 def put_on(page: Any, folder: Path, **views: Any) -> None:
     """Show the tables and panels of the views on the page; input reaches them as in a notebook.
 
-    An element has its view's name in data-view, with a number appended for the second widget of a view and later ones.
-    """
+    An element has its view's name in data-view, with a number appended for the second widget of a
+    view and later ones."""
     widgets = {
-        f"{name}{number or ''}": widget for name, view in views.items() for number, widget in enumerate(leaves(view))
+        f"{name}{number or ''}": widget
+        for name, view in views.items()
+        for number, widget in enumerate(leaves(view))
     }
     sent: dict[str, dict[str, Any]] = {name: {} for name in widgets}
 
@@ -67,7 +70,9 @@ def put_on(page: Any, folder: Path, **views: Any) -> None:
         found = {}
         for one, widget in widgets.items():
             state = {trait: plain(value) for trait, value in widget.get_state().items()}
-            found[one] = {trait: value for trait, value in state.items() if sent[one].get(trait) != value}
+            found[one] = {
+                trait: value for trait, value in state.items() if sent[one].get(trait) != value
+            }
             sent[one] = state
         return {one: state for one, state in found.items() if state}
 
@@ -97,8 +102,15 @@ def violations(page: Any) -> list[str]:
     """Return axe-core's findings in the views: rule, place, and message."""
     from axe_playwright_python.sync_playwright import Axe
 
-    axe_options = {"resultTypes": ["violations"]}  # of passed rules axe then reports one element, not all
+    # Of passed rules axe then reports one element, not all.
+    axe_options = {"resultTypes": ["violations"]}
     inside = ".workbench-look, .workbench-table, .workbench-panel, .workbench-page"
     context = [one for one in inside.split(", ") if page.locator(one).count()]
-    found = Axe().run(page, context={"include": context}, options=axe_options).response["violations"]
-    return [f"{rule['id']}: {node['html'][:200]}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
+    found = (
+        Axe().run(page, context={"include": context}, options=axe_options).response["violations"]
+    )
+    return [
+        f"{rule['id']}: {node['html'][:200]}: {node['failureSummary']}"
+        for rule in found
+        for node in rule["nodes"]
+    ]

@@ -1,4 +1,5 @@
-"""Notebooks in a real JupyterLab and browser: live curves of trainings, and views of how a method works."""
+"""Notebooks in a real JupyterLab and browser: live curves of trainings, and views of how a method
+works."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +9,16 @@ from typing import Any
 
 import nbformat
 import pytest
-from live_lab import PATIENCE, Watched, change_cell, command, errors, open_notebook, run_all, wait_for_kernel
+from live_lab import (
+    PATIENCE,
+    Watched,
+    change_cell,
+    command,
+    errors,
+    open_notebook,
+    run_all,
+    wait_for_kernel,
+)
 from nbformat.v4 import new_code_cell, new_notebook
 
 pytestmark = pytest.mark.slow
@@ -46,26 +56,34 @@ def test_the_curve_of_a_training_grows_in_its_one_output_while_the_kernel_is_bus
     watched: Watched, jupyter: SimpleNamespace
 ):
     notebook = new_notebook(cells=[new_code_cell(CURVE)])
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     nbformat.write(notebook, jupyter.folder / "curve.ipynb")
     page = watched.page
     open_notebook(page, jupyter.address, "curve.ipynb")
     wait_for_kernel(page)
     command(page, "notebook:run-all-cells")
     points = page.locator(".js-plotly-plot .scatterlayer path.point")
-    expect(points).to_have_count(3, timeout=4 * PATIENCE)  # two measurements, and the ring of the kept checkpoint
+    # Two measurements, and the ring of the kept checkpoint.
+    expect(points).to_have_count(3, timeout=4 * PATIENCE)
     (jupyter.folder / "go on").touch()
     expect(points).to_have_count(4)
     expect(page.locator(".js-plotly-plot")).to_have_count(1)
 
 
-# What a person would type into the cell of parameters to see a notebook through in seconds. Notebook 21 is run live in
-# acceptance/test_views.py; acceptance/test_notebooks.py executes all of them.
+# What a person would type into the cell of parameters to see a notebook through in seconds.
+# Notebook 21 is run live in acceptance/test_views.py; acceptance/test_notebooks.py executes all of
+# them.
 TINY: dict[str, Any] = {"max_steps": 2, "eval_steps": 2, "train_limit": 64, "batch_size": 16}
 WHOLE = ["00_tour", "12_compcse"]
-MECHANISMS = ["12_compcse", "14_rankencoder"]  # one shows a table, one a figure; for all see test_mechanisms.py
+# One shows a table, one a figure; for all see test_mechanisms.py.
+MECHANISMS = ["12_compcse", "14_rankencoder"]
 E1 = {"14_rankencoder": {"base": "world-encoder"}}  # not a run that would be trained first
-SMALL = ("too few to learn from", "is a guess from")  # said of so short a training and so small a file
+# Said of so short a training and so small a file.
+SMALL = ("too few to learn from", "is a guess from")
 
 
 def typed(source: str, values: dict[str, Any]) -> str:
@@ -76,26 +94,42 @@ def typed(source: str, values: dict[str, Any]) -> str:
     return source
 
 
-def test_a_notebook_runs_live_without_an_error(watched: Watched, jupyter: SimpleNamespace, small_files: dict[str, str]):
-    page, curve = watched.page, watched.page.locator(".js-plotly-plot", has_text="Dev Spearman and training loss")
+def test_a_notebook_runs_live_without_an_error(
+    watched: Watched, jupyter: SimpleNamespace, small_files: dict[str, str]
+):
+    page, curve = (
+        watched.page,
+        watched.page.locator(".js-plotly-plot", has_text="Dev Spearman and training loss"),
+    )
     (jupyter.folder / "tried").mkdir()
     for name in sorted({*WHOLE, *MECHANISMS}):
         notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
-        if name not in WHOLE:  # the code up to the view of how the method works, which comes before the training
-            last = next(place for place, cell in enumerate(notebook.cells) if "views.Mechanism(" in cell.source)
-            notebook.cells = [cell for cell in notebook.cells[: last + 1] if cell.cell_type == "code"]
+        # The code up to the view of how the method works, which comes before the training.
+        if name not in WHOLE:
+            last = next(
+                place
+                for place, cell in enumerate(notebook.cells)
+                if "views.Mechanism(" in cell.source
+            )
+            notebook.cells = [
+                cell for cell in notebook.cells[: last + 1] if cell.cell_type == "code"
+            ]
         nbformat.write(notebook, jupyter.folder / "tried" / f"{name}.ipynb")
         open_notebook(page, jupyter.address, f"tried/{name}.ipynb")
         settings = TINY | small_files | E1.get(name, {})
         given = {"overrides": settings} if name in MECHANISMS else {"suite": small_files["suites"]}
         (number,) = (
-            place for place, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", [])
+            place
+            for place, cell in enumerate(notebook.cells)
+            if "parameters" in cell.metadata.get("tags", [])
         )
         change_cell(page, number, typed(notebook.cells[number].source, given))
         run_all(page, seconds=240)
         assert [text for text in errors(page) if not any(map(text.__contains__, SMALL))] == [], name
         if name == "12_compcse":
-            expect(page.locator(".jp-OutputArea", has_text=re.compile(r"step +(\d+)/\1 "))).not_to_have_count(0)
+            expect(
+                page.locator(".jp-OutputArea", has_text=re.compile(r"step +(\d+)/\1 "))
+            ).not_to_have_count(0)
             expect(curve).to_have_count(3)  # of SimCSE, the one that grew, and both side by side
         if name in MECHANISMS:
             try_mechanism(page)

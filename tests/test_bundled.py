@@ -1,4 +1,5 @@
-"""The bundled world and ladders: rebuilt byte for byte, graded by meaning, with an encoder and a teacher that fit."""
+"""The bundled world and ladders: rebuilt byte for byte, graded by meaning, with an encoder and a
+teacher that fit."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ sys.path.remove(str(ROOT / "data" / "build"))
 
 def rows(path: Path) -> list[list[str]]:
     """Return the rows of a committed file, without its header."""
-    return [line.split("\t") for line in gzip.decompress(path.read_bytes()).decode().splitlines()[1:]]
+    return [
+        line.split("\t") for line in gzip.decompress(path.read_bytes()).decode().splitlines()[1:]
+    ]
 
 
 def pairs(split: str) -> list[world.Pair]:
@@ -63,15 +66,20 @@ def test_lines_and_splits_share_no_sentence_and_each_query_has_its_targets() -> 
 def test_gold_by_hand() -> None:
     kitchen = next(domain for domain in DOMAINS if domain.name == "kitchen")
     chef, baker = (meaning.Entity("kitchen", "people", words) for words in kitchen.agents[:2])
-    tomato, onion = (meaning.Entity("kitchen", "produce", words) for words in kitchen.objects["produce"][:2])
+    tomato, onion = (
+        meaning.Entity("kitchen", "produce", words) for words in kitchen.objects["produce"][:2]
+    )
     slicing = next(action for action in meaning.ACTIONS["kitchen"] if "slice" in action.words)
     bare = meaning.Frame("kitchen", chef, slicing, tomato, None, None, None, None, None, False)
     # weights: what 30, whom 24, who 22; together 76
     assert meaning.gold(bare, bare) == 5.0
-    assert meaning.gold(bare, replace(bare, whom=onion)) == 4.2  # 5 * (30 + 22 + .55 * 24) / 76 = 4.29
-    assert meaning.gold(bare, replace(bare, who=baker)) == 4.2  # 5 * (30 + 24 + .4 * 22) / 76 = 4.13
+    # 5 * (30 + 22 + .55 * 24) / 76 = 4.29.
+    assert meaning.gold(bare, replace(bare, whom=onion)) == 4.2
+    # 5 * (30 + 24 + .4 * 22) / 76 = 4.13.
+    assert meaning.gold(bare, replace(bare, who=baker)) == 4.2
     assert meaning.gold(bare, replace(bare, negated=True)) == 3.0  # 5 * .6
-    assert meaning.gold(bare, replace(bare, when=("today",))) == 4.8  # 5 * (76 + .4 * 6) / 82 = 4.78
+    # 5 * (76 + .4 * 6) / 82 = 4.78.
+    assert meaning.gold(bare, replace(bare, when=("today",))) == 4.8
 
 
 def test_every_ladder_leads_from_the_same_meaning_to_none_and_no_sentence_occurs_twice() -> None:
@@ -86,7 +94,11 @@ def test_every_ladder_leads_from_the_same_meaning_to_none_and_no_sentence_occurs
         assert len(scores) >= 4
         assert min(scores) <= 0.5
         assert max(scores) >= 4
-    texts = Counter(text.lower() for (_, query), group in groups.items() for text in (query, *(t for _, t in group)))
+    texts = Counter(
+        text.lower()
+        for (_, query), group in groups.items()
+        for text in (query, *(t for _, t in group))
+    )
     assert [text for text, count in texts.items() if count > 1] == []
 
 
@@ -96,7 +108,9 @@ def agreement(folder: Path, sample: list[world.Pair]) -> float:
     model = AutoModel.from_pretrained(folder, add_pooling_layer=False, dtype=torch.float32).eval()
     texts = [p.sentence1 for p in sample] + [p.sentence2 for p in sample]
     with torch.no_grad():
-        vectors = model(**tokenizer(texts, padding=True, return_tensors="pt")).last_hidden_state[:, 0]
+        vectors = model(**tokenizer(texts, padding=True, return_tensors="pt")).last_hidden_state[
+            :, 0
+        ]
     cosines = torch.cosine_similarity(*vectors.chunk(2)).numpy()
     return world_measure.spearman([p.score for p in sample], cosines)
 
@@ -106,8 +120,15 @@ def test_models_know_every_word_and_start_below_word_overlap_which_the_teacher_i
     lines = [line for (line,) in rows(WORLD / "world_sentences.tsv.gz")]
     for name, layers, width in (("world-encoder", 2, 128), ("world-teacher", 4, 192)):
         folder = ROOT / "data" / "models" / name
-        config, tokenizer = AutoConfig.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-        assert (config.model_type, config.num_hidden_layers, config.hidden_size) == ("bert", layers, width)
+        config, tokenizer = (
+            AutoConfig.from_pretrained(folder),
+            AutoTokenizer.from_pretrained(folder),
+        )
+        assert (config.model_type, config.num_hidden_layers, config.hidden_size) == (
+            "bert",
+            layers,
+            width,
+        )
         with safe_open(folder / "model.safetensors", "pt") as weights:
             assert {weights.get_tensor(key).dtype for key in weights.keys()} == {torch.float16}  # noqa: SIM118
         assert "license: mit" in (folder / "README.md").read_text(encoding="utf-8")

@@ -1,4 +1,5 @@
-"""Cached embeddings equal the teacher's, are identified by content, and are never used if they do not match."""
+"""Cached embeddings equal the teacher's, are identified by content, and are never used if they do
+not match."""
 
 import logging
 import shutil
@@ -29,7 +30,9 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls: list[int] = []
     encode = Encoder.encode
 
-    def counted(self: Encoder, sentences: list[str], *args: object, **options: object) -> torch.Tensor:
+    def counted(
+        self: Encoder, sentences: list[str], *args: object, **options: object
+    ) -> torch.Tensor:
         calls.append(len(sentences))
         return encode(self, sentences, *args, **options)
 
@@ -53,16 +56,22 @@ def test_rows_are_the_encoders_own_to_half_precision_and_computed_once(  # noqa:
     monkeypatch.setattr(teachers, "_CHUNK", 7)  # several pieces, the last one smaller
     rows = cached_embeddings(teacher, tiny_sentences, folder=tmp_path)
     copied = shutil.copytree(tiny_encoder, tmp_path / "elsewhere")
-    again = cached_embeddings(Teacher.from_pretrained(copied, device="cpu"), tuple(tiny_sentences), folder=tmp_path)
+    again = cached_embeddings(
+        Teacher.from_pretrained(copied, device="cpu"), tuple(tiny_sentences), folder=tmp_path
+    )
     assert encoded == [7] * 8 + [4]
     np.testing.assert_array_equal(rows, again)
     assert rows.dtype == np.float16
-    np.testing.assert_allclose(rows.astype(np.float32), teacher.encode(tiny_sentences).numpy(), **HALF)
+    np.testing.assert_allclose(
+        rows.astype(np.float32), teacher.encode(tiny_sentences).numpy(), **HALF
+    )
     with pytest.raises(ValueError, match="read-only"):
         rows[0, 0] = 1.0
     for sentences in (["a cat", "dog"], ["a", "cat dog"], ["dog", "a cat"], ["a cat"]):
         rows = cached_embeddings(teacher, sentences, folder=tmp_path)
-        np.testing.assert_allclose(rows.astype(np.float32), teacher.encode(sentences).numpy(), **HALF)
+        np.testing.assert_allclose(
+            rows.astype(np.float32), teacher.encode(sentences).numpy(), **HALF
+        )
 
 
 def test_what_decides_an_embedding_is_in_the_fingerprint(teacher: Teacher, tiny_encoder: Path):
@@ -76,7 +85,9 @@ def test_what_decides_an_embedding_is_in_the_fingerprint(teacher: Teacher, tiny_
     others[2].tokenizer.add_tokens(["newword"])
     others.append(Teacher.from_pretrained(tiny_encoder, device="cpu", pooling="mean"))
     for template in ('This sentence of "{sentence}" means [MASK].', "[MASK] : {sentence}"):
-        others.append(Teacher.from_pretrained(tiny_encoder, device="cpu", pooling="mask", template=template))
+        others.append(
+            Teacher.from_pretrained(tiny_encoder, device="cpu", pooling="mask", template=template)
+        )
     assert len({reference, *map(fingerprint, others)}) == 1 + len(others)
 
 
@@ -99,13 +110,17 @@ def test_content_that_does_not_match_is_computed_again_with_a_warning(
     good = np.array(cached_embeddings(teacher, tiny_sentences, folder=tmp_path))
     damage(entry_of(tmp_path))
     with caplog.at_level(logging.WARNING, "workbench"):
-        np.testing.assert_array_equal(cached_embeddings(teacher, tiny_sentences, folder=tmp_path), good)
+        np.testing.assert_array_equal(
+            cached_embeddings(teacher, tiny_sentences, folder=tmp_path), good
+        )
         cached_embeddings(teacher, tiny_sentences, folder=tmp_path)
     assert caplog.text.count("computed again") == 1
     assert len(encoded) == 2
 
 
-def test_the_files_of_a_killed_process_are_removed(teacher: Teacher, tiny_sentences: list[str], tmp_path: Path):
+def test_the_files_of_a_killed_process_are_removed(
+    teacher: Teacher, tiny_sentences: list[str], tmp_path: Path
+):
     cached_embeddings(teacher, tiny_sentences, folder=tmp_path)
     entry = entry_of(tmp_path)
     entry.rename(entry.with_name(f".{entry.name}.new"))
@@ -118,7 +133,9 @@ def test_several_that_want_the_same_compute_it_once(
 ):
     rows: list[np.ndarray] = []
     workers = [
-        threading.Thread(target=lambda: rows.append(cached_embeddings(teacher, tiny_sentences, folder=tmp_path)))
+        threading.Thread(
+            target=lambda: rows.append(cached_embeddings(teacher, tiny_sentences, folder=tmp_path))
+        )
         for _ in range(3)
     ]
     for worker in workers:

@@ -1,4 +1,5 @@
-"""Chunks give the loss and gradient of the whole batch for every method, in the memory of one chunk."""
+"""Chunks give the loss and gradient of the whole batch for every method, in the memory of one
+chunk."""
 
 from pathlib import Path
 
@@ -26,7 +27,12 @@ CASES = {
 @pytest.fixture(params=CASES)
 def case(request: pytest.FixtureRequest, tiny_encoder: Path, tmp_path: Path) -> tuple[str, dict]:
     name, overrides = CASES[request.param]
-    settings = {"encoder": str(tiny_encoder), "batch_size": 16, "device": "cpu", "precision": "fp32"}
+    settings = {
+        "encoder": str(tiny_encoder),
+        "batch_size": 16,
+        "device": "cpu",
+        "precision": "fp32",
+    }
     own = {
         "rankcse": {
             "teachers": [str(tiny_encoder)],
@@ -38,13 +44,25 @@ def case(request: pytest.FixtureRequest, tiny_encoder: Path, tmp_path: Path) -> 
     return name, settings | own.get(name, {}) | overrides
 
 
-def prepared(case: tuple[str, dict], sentences: list[str], dropout: float, chunk_size: int | None) -> Method:
+def prepared(
+    case: tuple[str, dict], sentences: list[str], dropout: float, chunk_size: int | None
+) -> Method:
     """Return the method in float64, where rounding is far below the tolerance."""
     name, settings = case
-    config = CONFIGS[name].from_parameters("demo", 0, settings | {"dropout": dropout, "chunk_size": chunk_size})
+    config = CONFIGS[name].from_parameters(
+        "demo", 0, settings | {"dropout": dropout, "chunk_size": chunk_size}
+    )
     method = METHODS[name](config).double()
     pairs = Pairs(
-        "p", sentences[:20], sentences[20:40], np.arange(20.0) % 6, None, list(map(str, range(20))), (0, 5), "", ""
+        "p",
+        sentences[:20],
+        sentences[20:40],
+        np.arange(20.0) % 6,
+        None,
+        list(map(str, range(20))),
+        (0, 5),
+        "",
+        "",
     )
     torch.manual_seed(0)
     method.prepare(pairs if name == "cosent" else Sentences("s", sentences, "", "0"))
@@ -65,8 +83,9 @@ def assert_same(first: tuple[dict, dict], second: tuple[dict, dict]) -> None:
     assert first[1].keys() == second[1].keys()
     assert max(float(gradient.abs().max()) for gradient in first[1].values()) > 1e-4
     for name, gradient in first[1].items():
-        # float64: only the order of sums differs, of terms of at most lambda = 20 (a bias that every score shares gets
-        # a sum that is 0): a hundred of them are off by 100 x 20 x 2^-53 = 2e-13.
+        # float64: only the order of sums differs, of terms of at most lambda = 20 (a bias that
+        # every score shares gets a sum that is 0): a hundred of them are off by 100 x 20 x 2^-53 =
+        # 2e-13.
         torch.testing.assert_close(gradient, second[1][name], rtol=1e-9, atol=1e-12, msg=name)
 
 
@@ -74,14 +93,18 @@ def test_chunks_are_computed_again_with_the_same_dropout_masks(
     case: tuple[str, dict], tiny_sentences: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     recomputed = step(prepared(case, tiny_sentences, 0.3, 3))
-    monkeypatch.setattr("workbench.methods.base.checkpoint", lambda module, chunk, use_reentrant: module(chunk))
+    monkeypatch.setattr(
+        "workbench.methods.base.checkpoint", lambda module, chunk, use_reentrant: module(chunk)
+    )
     kept = step(prepared(case, tiny_sentences, 0.3, 3))
     assert_same(recomputed, kept)
     plain = step(prepared(case, tiny_sentences, 0.0, 3))
     assert kept[0] != pytest.approx(plain[0], rel=1e-6), "there was no dropout"
 
 
-def test_bf16_chunks_are_computed_again_alike(tiny_encoder: Path, tiny_sentences: list[str], monkeypatch):
+def test_bf16_chunks_are_computed_again_alike(
+    tiny_encoder: Path, tiny_sentences: list[str], monkeypatch
+):
     """Check that autocast uses the same casts of the weights in the second forward pass."""
     case = ("simcse", {"encoder": str(tiny_encoder), "batch_size": 16, "device": "cpu"})
 
@@ -91,10 +114,14 @@ def test_bf16_chunks_are_computed_again_alike(tiny_encoder: Path, tiny_sentences
             torch.manual_seed(1)
             loss = method(method.collate(list(range(16))))["info_nce"]
         loss.backward()
-        return {"loss": float(loss.detach())}, {n: p.grad for n, p in method.named_parameters() if p.grad is not None}
+        return {"loss": float(loss.detach())}, {
+            n: p.grad for n, p in method.named_parameters() if p.grad is not None
+        }
 
     recomputed = step_in_bf16()
-    monkeypatch.setattr("workbench.methods.base.checkpoint", lambda module, chunk, use_reentrant: module(chunk))
+    monkeypatch.setattr(
+        "workbench.methods.base.checkpoint", lambda module, chunk, use_reentrant: module(chunk)
+    )
     kept = step_in_bf16()
     assert recomputed[0] == kept[0]
     assert all(torch.equal(recomputed[1][name], gradient) for name, gradient in kept[1].items())

@@ -22,7 +22,13 @@ from forking import python
 from workbench import SimCSE, fit
 from workbench.cli import main
 from workbench.cli_runs import overrides_of
-from workbench.config import SEVEN_STS, BaselineConfig, RankCSEConfig, RankEncoderConfig, SimCSEConfig
+from workbench.config import (
+    SEVEN_STS,
+    BaselineConfig,
+    RankCSEConfig,
+    RankEncoderConfig,
+    SimCSEConfig,
+)
 from workbench.data import Sentences, load_dev
 from workbench.errors import RunError, SettingError
 from workbench.runs import Run, find_run, list_runs, lock_run, remove_runs, split_common_settings
@@ -95,7 +101,13 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 def test_a_refusal_is_one_text_without_a_traceback(  # noqa: PLR0917
-    arguments: list[str], code: int, words: str, call: Call, capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    code: int,
+    words: str,
+    call: Call,
+    capsys,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.chdir(tmp_path)
     assert call(*arguments) == code
@@ -109,7 +121,9 @@ def test_a_refusal_is_one_text_without_a_traceback(  # noqa: PLR0917
 def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path):
     settings = ["max_steps=5000", "suites=ladders-all"]
     command = [python(), "-m", "workbench", "run", "simcse", *settings, "--runs", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
         assert run.stdout is not None
         while not run.stdout.readline().startswith("step"):
             assert run.poll() is None
@@ -118,8 +132,14 @@ def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path):
             time.sleep(0.1)
         _, error = run.communicate()
     assert run.returncode == 130
-    lines = [line for line in error.splitlines() if line and not line.startswith("running 10_simcse.ipynb")]
-    assert lines == ["interrupted; the same command goes on from the last saved state, if there is one"]
+    lines = [
+        line
+        for line in error.splitlines()
+        if line and not line.startswith("running 10_simcse.ipynb")
+    ]
+    assert lines == [
+        "interrupted; the same command goes on from the last saved state, if there is one"
+    ]
 
 
 def test_no_value_of_the_settings_is_cut_and_the_version_is_printed(call: Call, capsys):
@@ -127,10 +147,14 @@ def test_no_value_of_the_settings_is_cut_and_the_version_is_printed(call: Call, 
     shown = capsys.readouterr().out
     assert all(suite in shown for suite in SEVEN_STS)
     assert call("--version") == 0
-    assert capsys.readouterr().out.startswith(f"ranking-workbench {metadata.version('ranking-workbench')}, Python 3.")
+    assert capsys.readouterr().out.startswith(
+        f"ranking-workbench {metadata.version('ranking-workbench')}, Python 3."
+    )
 
 
-def test_the_demo_trains_three_seeds_and_prints_their_mean(monkeypatch, call: Call, capsys, tmp_path: Path):
+def test_the_demo_trains_three_seeds_and_prints_their_mean(
+    monkeypatch, call: Call, capsys, tmp_path: Path
+):
     def trained(method: str, *, seed: int, runs: str, html: bool) -> None:
         assert (method, html) == ("simcse", True)
         write_run(Path(runs), simcse(seed), 0.4 + 0.1 * seed, "world-test")
@@ -142,12 +166,24 @@ def test_the_demo_trains_three_seeds_and_prints_their_mean(monkeypatch, call: Ca
     assert "mean (standard deviation) over seeds, x 100\nnext: make lab" in shown
 
 
-def test_a_run_prints_its_progress_and_its_gain(tiny_encoder: Path, call: Call, capsys, caplog, tmp_path: Path):
-    small = ["max_steps=2", "eval_steps=2", "train_limit=20", "device=cpu", f"encoder={tiny_encoder}"]
+def test_a_run_prints_its_progress_and_its_gain(
+    tiny_encoder: Path, call: Call, capsys, caplog, tmp_path: Path
+):
+    small = [
+        "max_steps=2",
+        "eval_steps=2",
+        "train_limit=20",
+        "device=cpu",
+        f"encoder={tiny_encoder}",
+    ]
     assert call("run", "simcse", *small, "--no-notebook", "--runs", tmp_path / "my runs") == 0
     shown = capsys.readouterr().out
-    assert re.search(r"^step +2/2  loss [\d.]+  dev Spearman [-\d.]+ \(step 2\)  [\d:]+$", shown, re.MULTILINE)
-    assert re.search(r"^\w.* its start on world-test: [+-][\d.]+ spearman x 100, 95% inter", shown, re.MULTILINE)
+    assert re.search(
+        r"^step +2/2  loss [\d.]+  dev Spearman [-\d.]+ \(step 2\)  [\d:]+$", shown, re.MULTILINE
+    )
+    assert re.search(
+        r"^\w.* its start on world-test: [+-][\d.]+ spearman x 100, 95% inter", shown, re.MULTILINE
+    )
     result = r"^result:   world-test [-\d.]+ -> [-\d.]+, dev [-\d.]+ -> [-\d.]+$"
     assert re.search(result, shown, re.MULTILINE)
     assert "2 steps with 1 evaluation(s) on dev are too few" in caplog.text
@@ -160,7 +196,9 @@ def test_push_and_look_warn_of_an_encoder_that_lost_against_its_start(
     table = pd.DataFrame({"suite": ["s"], "subset": [""], "pair_id": ["0"]})
     for seed, end in enumerate((0.5, 0.7)):
         run = Run.open(simcse(seed), "runs")
-        pd.DataFrame({"step": [0, 10, 20], "dev_spearman": [0.524, 0.459, 0.4]}).to_csv(run.path / "history.csv")
+        pd.DataFrame({"step": [0, 10, 20], "dev_spearman": [0.524, 0.459, 0.4]}).to_csv(
+            run.path / "history.csv"
+        )
         for stage, score in (("before", 0.6), ("", end)):
             run.write_evaluation({"s": {"spearman": score, "n": 2}}, table, table, stage)
         run.release()
@@ -169,17 +207,24 @@ def test_push_and_look_warn_of_an_encoder_that_lost_against_its_start(
         lost = ("s 60.00 -> 50.00, " if end == 0.5 else "") + "dev 52.40 -> 45.90"
         warning = f"is worse than its start, world-encoder: {lost} (x 100)\n"
         options = ["--on", "ladders-all", "--notebook", f"look{seed}.ipynb"]
-        for command in (["push", run.path, "me/mine", "--dry-run"], ["look", run.path / "encoder", *options]):
+        for command in (
+            ["push", run.path, "me/mine", "--dry-run"],
+            ["look", run.path / "encoder", *options],
+        ):
             assert call(*command) == 0
             printed = capsys.readouterr()
             assert warning in printed.err
             if command[0] == "push":
-                assert f"\n\nThis encoder {warning[:-1]}.\n" in printed.out.replace("&#62;", ">"), "its card"
+                assert f"\n\nThis encoder {warning[:-1]}.\n" in printed.out.replace("&#62;", ">"), (
+                    "its card"
+                )
     run.record(settings=run.facts()["settings"] | {"keep_start": True})
     assert call("push", run.path, "me/mine", "--dry-run") == 0
     printed = capsys.readouterr()
     assert "is its start: no step of its training was better on dev\n" in printed.err
-    assert "\n\nThis encoder is its start: no step of its training was better on dev.\n" in printed.out
+    assert (
+        "\n\nThis encoder is its start: no step of its training was better on dev.\n" in printed.out
+    )
     assert call("look", tiny_encoder, "--on", "ladders-all", "--notebook", "plain.ipynb") == 0
     assert "warning" not in capsys.readouterr().err
 
@@ -196,7 +241,9 @@ def test_filters_take_columns_suites_and_any_setting(root: Path):
 
 
 def test_a_filter_leaves_out_runs_without_its_column_and_needs_a_value(root: Path):
-    write_run(root, BaselineConfig.from_parameters("demo", overrides={"encoder": "world-encoder"}), 0.3)
+    write_run(
+        root, BaselineConfig.from_parameters("demo", overrides={"encoder": "world-encoder"}), 0.3
+    )
     (root / "simcse" / "00000000-s9").mkdir()  # unreadable: nothing is known of it
     assert set(list_runs(root, ["temperature!=0.2"])["method"]) == {"simcse"}
     assert list_runs(root, ["status=unreadable"])["path"].str.endswith("-s9").tolist() == [True]
@@ -207,10 +254,14 @@ def test_a_filter_leaves_out_runs_without_its_column_and_needs_a_value(root: Pat
 
 
 @pytest.mark.parametrize("suite", ["status", "temperature", "scores", "facts"])
-def test_a_suite_called_like_a_column_or_a_setting_hides_nothing(root: Path, suite: str, call: Call):
+def test_a_suite_called_like_a_column_or_a_setting_hides_nothing(
+    root: Path, suite: str, call: Call
+):
     write_run(root, simcse(9, temperature=0.3), 0.61, suite)
     assert list_runs(root, [f"spearman {suite}>60"])["seed"].tolist() == [9]
-    assert list_runs(root, ["temperature=0.3", "status=finished", "method=simcse"])["seed"].tolist() == [9]
+    assert list_runs(root, ["temperature=0.3", "status=finished", "method=simcse"])[
+        "seed"
+    ].tolist() == [9]
     assert list_runs(root).columns.is_unique
     assert call("runs", "--runs", root) == 0
 
@@ -232,19 +283,34 @@ def test_a_run_is_opened_by_the_beginning_of_its_name_in_commands_and_settings(
 ):
     name, path = simcse(1).digest(), next(root.glob("*/*-s2"))
     assert find_run(f"{name}-s1", root).config.seed == 1
-    assert find_run(f"simcse/{simcse(0, temperature=0.2).digest()[:4]}", root).config.temperature == 0.2
+    assert (
+        find_run(f"simcse/{simcse(0, temperature=0.2).digest()[:4]}", root).config.temperature
+        == 0.2
+    )
     for word, found in ((name, 4), ("zz", 0), ("", 0)):
         with pytest.raises(RunError, match=f"^{found} runs under .* begin with '{word}'"):
             find_run(word, root)
     eleventh = write_run(root / "many", simcse(10), 0.4)
-    assert find_run(write_run(root / "many", simcse(1), 0.4).path.name, root / "many").config.seed == 1
+    assert (
+        find_run(write_run(root / "many", simcse(1), 0.4).path.name, root / "many").config.seed == 1
+    )
     assert find_run(eleventh.path.name, root / "many").config.seed == 10
     monkeypatch.chdir(root)
-    others = {"max_steps": "10000000,20000000", "base": f"./simcse/{path.name}", "encoder": "owner/model-s0"}
-    others |= {"corpus": "12345678.txt", "revisions": '{"owner/model": "86b5e093"}', "a": f"simcse/{path.name}"}
+    others = {
+        "max_steps": "10000000,20000000",
+        "base": f"./simcse/{path.name}",
+        "encoder": "owner/model-s0",
+    }
+    others |= {
+        "corpus": "12345678.txt",
+        "revisions": '{"owner/model": "86b5e093"}',
+        "a": f"simcse/{path.name}",
+    }
     same = overrides_of([f"{key}={value}" for key, value in others.items()], str(root))
     assert same == others, "existing paths, numbers and revisions"
-    named = overrides_of([f"teachers={path.name},world-encoder", f'b=["{path.name}"]', f"c={path.name}"], str(root))
+    named = overrides_of(
+        [f"teachers={path.name},world-encoder", f'b=["{path.name}"]', f"c={path.name}"], str(root)
+    )
     assert named == {"teachers": f"{path},world-encoder", "b": f'["{path}"]', "c": str(path)}
 
 
@@ -254,7 +320,9 @@ def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path)
     (base.path / "encoder").mkdir()
     (base.path / "encoder" / "config.json").write_text("{}")
     by_folder = write_run(tmp_path, simcse(3, encoder=str(base.path)), 0.5)
-    evaluated = write_run(tmp_path, BaselineConfig.from_parameters("demo", overrides={"encoder": str(base.path)}), 0.4)
+    evaluated = write_run(
+        tmp_path, BaselineConfig.from_parameters("demo", overrides={"encoder": str(base.path)}), 0.4
+    )
     every = [by_method, by_folder, evaluated]
     for run in every:
         others = [each for each in (base, *every) if each is not run]
@@ -279,7 +347,11 @@ def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path)
 
 def test_common_settings_are_split_from_others_also_for_lists(tmp_path: Path):
     for teachers in (["world-encoder"], ["world-teacher", "world-encoder"]):
-        write_run(tmp_path, RankCSEConfig.from_parameters("demo", 0, {"teachers": teachers, "max_steps": 7}), 0.5)
+        write_run(
+            tmp_path,
+            RankCSEConfig.from_parameters("demo", 0, {"teachers": teachers, "max_steps": 7}),
+            0.5,
+        )
     common, own = split_common_settings(list_runs(tmp_path)["changed"].tolist())
     assert common == "max_steps=7"
     assert sorted(own) == ["teachers=[world-teacher, world-encoder]", "teachers=world-encoder"]
@@ -294,13 +366,17 @@ def test_runs_are_listed_and_shown(root: Path, call: Call, capsys: pytest.Captur
     assert call("runs", "--runs", root) == 0
     shared, _, *rows = capsys.readouterr().out.splitlines()
     assert shared == "all: demo"
-    assert [str(path) in row for row, path in zip(rows, sorted(root.glob("*/*-s*")), strict=True)] == [True] * 5
+    assert [
+        str(path) in row for row, path in zip(rows, sorted(root.glob("*/*-s*")), strict=True)
+    ] == [True] * 5
     assert sum("unreadable" in row for row in rows) == 1
     assert call("runs", "--runs", root, "method=simces", "seed=8") == 0
     assert "No such runs under" in capsys.readouterr().out
     name = simcse(7).digest() + "-s7"
     assert call("show", name, "--runs", root) == 0
-    assert re.search(r"(?s)given +.*seed.*failure +RuntimeError: no luck.*version +\d", capsys.readouterr().out)
+    assert re.search(
+        r"(?s)given +.*seed.*failure +RuntimeError: no luck.*version +\d", capsys.readouterr().out
+    )
     assert call("push", name, "me/mine", "--runs", root) == 1
     assert str(root / "simcse" / name) in capsys.readouterr().err
     for command in (["evaluate"], ["run", "rankcse"], ["sweep", "rankcse"]):
@@ -318,28 +394,48 @@ def test_runs_are_removed_after_a_question_by_name_or_by_filters(
     assert call("rm", simcse(7).digest() + "-s7", "--runs", root, "--yes") == 0
     assert call("rm", "status=finished", "--runs", root, "--yes") == 0
     (left,) = list_runs(root)["path"]
-    monkeypatch.setattr("typer.confirm", lambda _, **__: Run(left).record(failure="while it was asked"))
+    monkeypatch.setattr(
+        "typer.confirm", lambda _, **__: Run(left).record(failure="while it was asked")
+    )
     assert call("rm", "status!=failed", "--runs", root) == 1
     for words, code in ((["seed=1"], 1), (["seed=2", "abcd"], 1)):
         assert call("rm", *words, "--runs", root, "--yes") == code
     assert len(list_runs(root)) == 1
 
 
-def test_a_look_writes_a_page_with_friendly_names_and_a_notebook_that_runs(call: Call, tmp_path: Path, monkeypatch):
+def test_a_look_writes_a_page_with_friendly_names_and_a_notebook_that_runs(
+    call: Call, tmp_path: Path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)
-    rows = [("a cat sleeps", "the cat is asleep", 5), ("a cat sleeps", "a dog barks", 1), ("it rains", "rain falls", 4)]
+    rows = [
+        ("a cat sleeps", "the cat is asleep", 5),
+        ("a cat sleeps", "a dog barks", 1),
+        ("it rains", "rain falls", 4),
+    ]
     pd.DataFrame(rows, columns=["sentence1", "sentence2", "score"]).to_csv("mine.csv", index=False)
-    named = ["english-encoder", "word-overlap", "--on", "mine.csv", "--name", "Ours", "--name", "Words"]
+    named = [
+        "english-encoder",
+        "word-overlap",
+        "--on",
+        "mine.csv",
+        "--name",
+        "Ours",
+        "--name",
+        "Words",
+    ]
     for opened in ("", "again"):
         assert call("look", *named, "--html", "page.html") == 0, opened
-        monkeypatch.setattr("workbench.evaluation._evaluate._predict", None)  # the scores are in the cache
+        # The scores are in the cache.
+        monkeypatch.setattr("workbench.evaluation._evaluate._predict", None)
         named = [word if word != "word-overlap" else "english-encoder" for word in named]
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<h1>Pairs of mine: Ours, Words</h1>" in page
     assert re.search(
-        r"Spearman with gold x 100: Ours [\d.-]+, Words [\d.-]+; ordered by: a and b disagree; a: Ours", page
+        r"Spearman with gold x 100: Ours [\d.-]+, Words [\d.-]+; "
+        r"ordered by: a and b disagree; a: Ours",
+        page,
     )
     assert all(text in page for text in ("a dog barks", "rain falls"))
     assert not re.search(r"[0-9a-f]{8}-s\d|english-encoder", page)
@@ -356,13 +452,21 @@ def test_a_look_writes_a_page_with_friendly_names_and_a_notebook_that_runs(call:
         assert "asleep" in values["view"].static()
 
 
-def test_a_look_at_no_file_no_model_or_unnamed_models_is_refused(call: Call, capsys, tmp_path: Path, monkeypatch):
+def test_a_look_at_no_file_no_model_or_unnamed_models_is_refused(
+    call: Call, capsys, tmp_path: Path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     for words, text in (
         (["--on", "absent.csv"], "no such file"),
         (["no folder"], "'no folder' is neither a folder nor a hub id"),
-        (["english-encoder", "--name", "a", "--name", "b"], "1 models need as many different names, not a, b"),
-        (["english-encoder", "--name", "a", "--name", "a"], "1 models need as many different names, not a, a"),
+        (
+            ["english-encoder", "--name", "a", "--name", "b"],
+            "1 models need as many different names, not a, b",
+        ),
+        (
+            ["english-encoder", "--name", "a", "--name", "a"],
+            "1 models need as many different names, not a, a",
+        ),
         (["--html", "page.html"], "give either --html FILE.html or --notebook FILE.ipynb"),
     ):
         assert call("look", *words, "--notebook", "look.ipynb") == 2
@@ -370,7 +474,9 @@ def test_a_look_at_no_file_no_model_or_unnamed_models_is_refused(call: Call, cap
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_look_opens_lab_on_its_notebook_and_keeps_a_changed_one(call: Call, tmp_path: Path, monkeypatch, capsys):
+def test_a_look_opens_lab_on_its_notebook_and_keeps_a_changed_one(
+    call: Call, tmp_path: Path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)
     opened: list[list[str]] = []
@@ -381,7 +487,10 @@ def test_a_look_opens_lab_on_its_notebook_and_keeps_a_changed_one(call: Call, tm
         page = f"--LabApp.default_url=/lab/tree/{name}.ipynb"
         assert opened.pop() == [f"--ServerApp.root_dir={tmp_path}", page, "--no-browser"]
     first = tmp_path / f"{both}.ipynb"
-    assert all(name in first.read_text(encoding="utf-8") for name in ("english-encoder", "word-overlap", "ladders-all"))
+    assert all(
+        name in first.read_text(encoding="utf-8")
+        for name in ("english-encoder", "word-overlap", "ladders-all")
+    )
     changed = first.read_text(encoding="utf-8").replace("Choose", "First choose")
     first.write_text(changed, encoding="utf-8")
     assert call("look", "--no-browser") == 0  # it looks at the same, so that it is opened as it is
@@ -391,9 +500,13 @@ def test_a_look_opens_lab_on_its_notebook_and_keeps_a_changed_one(call: Call, tm
     assert (first.read_text(encoding="utf-8"), opened) == (changed, [])
 
 
-def test_runs_outside_the_folder_of_runs_are_removed_with_every_byte(root: Path, call: Call, monkeypatch, capsys):
+def test_runs_outside_the_folder_of_runs_are_removed_with_every_byte(
+    root: Path, call: Call, monkeypatch, capsys
+):
     others = root.parent / "others"
-    first, second, third, busy = (write_run(others, simcse(seed), 0.4).path for seed in range(20, 24))
+    first, second, third, busy = (
+        write_run(others, simcse(seed), 0.4).path for seed in range(20, 24)
+    )
     monkeypatch.chdir(others)
     third.with_name(f".{third.name}.removed").mkdir()  # an interrupted removal of an earlier run
     third.with_name(f".{third.name}.removed").joinpath("file").write_text("")
@@ -431,9 +544,19 @@ def test_a_training_goes_on_when_nothing_more_can_be_printed(
     ended: int, tiny_encoder: Path, tmp_path: Path, *, is_error_lost: bool
 ):
     small = ["max_steps=2", "eval_steps=2", "train_limit=20", "suites=ladders-all", "device=cpu"]
-    words = ["run", "simcse", *small, f"encoder={tiny_encoder}", "--no-notebook", "--runs", str(tmp_path / "runs")]
+    words = [
+        "run",
+        "simcse",
+        *small,
+        f"encoder={tiny_encoder}",
+        "--no-notebook",
+        "--runs",
+        str(tmp_path / "runs"),
+    ]
     error = ended if is_error_lost else subprocess.PIPE
-    done = subprocess.run([python(), "-m", "workbench", *words], stdout=ended, stderr=error, text=True)
+    done = subprocess.run(
+        [python(), "-m", "workbench", *words], stdout=ended, stderr=error, text=True
+    )
     assert done.returncode == 0
     assert list_runs(tmp_path / "runs")["status"].tolist() == ["finished"]
     if not is_error_lost:
@@ -442,24 +565,35 @@ def test_a_training_goes_on_when_nothing_more_can_be_printed(
 
 
 def test_lost_output_does_not_change_the_exit_code_of_a_process(ended: int):
-    code = "from workbench.printing import steady_stdout\nwith steady_stdout():\n    print('a' * 100_000)"
-    done = subprocess.run([sys.executable, "-c", code], stdout=ended, stderr=subprocess.PIPE, text=True)
+    code = (
+        "from workbench.printing import steady_stdout\nwith steady_stdout():\n    print('a' "
+        "* 100_000)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=ended, stderr=subprocess.PIPE, text=True
+    )
     assert (done.returncode, done.stderr.count("\n")) == (0, 1)
 
 
 def test_what_is_only_printed_is_an_error_if_it_is_lost(ended: int):
-    done = subprocess.run([python("looks"), "-m", "workbench", "settings", "simcse"], stdout=ended, stderr=ended)
+    done = subprocess.run(
+        [python("looks"), "-m", "workbench", "settings", "simcse"], stdout=ended, stderr=ended
+    )
     assert done.returncode != 0
 
 
-def test_a_training_in_python_goes_on_when_nothing_more_can_be_printed(tiny_encoder: Path, monkeypatch, caplog):
+def test_a_training_in_python_goes_on_when_nothing_more_can_be_printed(
+    tiny_encoder: Path, monkeypatch, caplog
+):
     class Ended(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError(32, "Broken pipe")
 
     config = simcse(max_steps=2, eval_steps=2, device="cpu", encoder=str(tiny_encoder))
     monkeypatch.setattr(sys, "stdout", Ended())
-    history = fit(SimCSE(config), Sentences.from_lists(["a b", "c d", "e f"] * 40), load_dev(config))
+    history = fit(
+        SimCSE(config), Sentences.from_lists(["a b", "c d", "e f"] * 40), load_dev(config)
+    )
     assert history["step"].max() == 2
     assert [record.message for record in caplog.records if "printed" in record.message] == [
         "nothing more is printed (Broken pipe); the work goes on"
@@ -472,17 +606,23 @@ def test_a_list_that_cannot_be_printed_is_an_error(root: Path):
         command = [sys.executable, "-m", "workbench", "runs", "--runs", root]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode != 0
-    assert done.stderr.startswith("error: the output or the current folder: No space left on device")
+    assert done.stderr.startswith(
+        "error: the output or the current folder: No space left on device"
+    )
 
 
-def test_a_disk_that_is_full_is_named_with_a_path_and_a_remedy(call: Call, monkeypatch, capsys, tmp_path: Path):
+def test_a_disk_that_is_full_is_named_with_a_path_and_a_remedy(
+    call: Call, monkeypatch, capsys, tmp_path: Path
+):
     def copy(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("shutil.copyfile", copy)
     assert call("notebooks", tmp_path / "mine") == 1
     error = capsys.readouterr().err
-    assert error.startswith(f"error: cannot write under {tmp_path / 'mine'}: No space left on device; free some")
+    assert error.startswith(
+        f"error: cannot write under {tmp_path / 'mine'}: No space left on device; free some"
+    )
     assert call("notebooks", "/dev/null") == 1
     assert "error: cannot write under /dev/null: " in capsys.readouterr().err
 

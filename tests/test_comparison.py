@@ -1,4 +1,5 @@
-"""Finished runs as tables: labels, spread over seeds, intervals, paired tests, and one table of all labels."""
+"""Finished runs as tables: labels, spread over seeds, intervals, paired tests, and one table of all
+labels."""
 
 import math
 import shutil
@@ -54,33 +55,58 @@ def test_runs_are_labelled_by_what_differs_and_their_seeds_have_mean_and_spread(
     assert "(standard deviation) over seeds" in table_html(table)
     few = views.seed_table(runs.assign(queries=[49, 50, 50, 49, 49]))
     assert (few["KCC"] == "").tolist() == (few["NDCG"] == "").tolist() == [True, False, True]
-    assert "KCC" not in views.seed_table(runs.assign(queries=49)), "a mean of few queries is not shown"
+    assert "KCC" not in views.seed_table(runs.assign(queries=49)), (
+        "a mean of few queries is not shown"
+    )
     assert table["seeds"].tolist() == [1, 2, 2]
     undefined = views.seed_table(runs.assign(spearman=np.nan, kcc=np.nan))
     assert ("Spearman" in undefined, "KCC" in undefined) == (True, False)
-    assert list(views.RunPicker(runs, SUITE, labels=LABELS).rankings) == ["before simcse", "before cosent", *LABELS]
+    assert list(views.RunPicker(runs, SUITE, labels=LABELS).rankings) == [
+        "before simcse",
+        "before cosent",
+        *LABELS,
+    ]
 
 
 def test_a_label_has_the_settings_that_differ_and_the_digest_if_these_are_not_enough():
     words = {"mixed": ["a=1, b=2, c=3"], "rankcse": ["a=1, b=2", "a=1", "a=1, b=[x, y]"]}
     rows = [
-        {"method": method, "profile": "demo", "changed": text, "seed": 0, "digest": "d", "settings": {"b": text[-2:]}}
+        {
+            "method": method,
+            "profile": "demo",
+            "changed": text,
+            "seed": 0,
+            "digest": "d",
+            "settings": {"b": text[-2:]},
+        }
         for method, texts in words.items()
         for text in texts
     ]
     assert label_runs(rows) == ["mixed", "rankcse (b=2)", "rankcse", "rankcse (b=[x, y])"]
     assert label_runs(rows, ["b"]) == ["mixed", "rankcse", "rankcse", "rankcse"]
     assert label_runs([rows[1], rows[1]]) == ["rankcse d"] * 2
-    assert label_runs([rows[2], rows[2] | {"profile": "paper"}]) == ["rankcse (demo)", "rankcse (paper)"]
+    assert label_runs([rows[2], rows[2] | {"profile": "paper"}]) == [
+        "rankcse (demo)",
+        "rankcse (paper)",
+    ]
     shorter = rows[2] | {"changed": "suites=[x, y], eval_steps=5, a=2"}
     assert label_runs([rows[2], shorter]) == ["rankcse (a=1)", "rankcse (a=2)"]
     shorter = rows[2] | {"changed": "a=1, suites=[x, y]"}
-    assert label_runs([rows[2], shorter]) == ["rankcse", "rankcse (suites=[x, y])"], "nothing else tells them apart"
+    assert label_runs([rows[2], shorter]) == ["rankcse", "rankcse (suites=[x, y])"], (
+        "nothing else tells them apart"
+    )
     model = {"encoder": "/models/mine", "kind": "pooling"}
     ways = [model, model | {"kind": "whitening"}, model | {"kind": "tfidf"}, model]
     changes = ["encoder=mine", "kind=whitening", "kind=tfidf", "encoder=mine, pooling=cls"]
     rows = [
-        {"method": "base", "profile": "", "changed": text, "seed": 0, "digest": text, "settings": settings}
+        {
+            "method": "base",
+            "profile": "",
+            "changed": text,
+            "seed": 0,
+            "digest": text,
+            "settings": settings,
+        }
         for text, settings in zip(changes, ways, strict=True)
     ]
     assert label_runs(rows) == ["mine", "mine, whitening", "tfidf", "mine (pooling=cls)"]
@@ -96,11 +122,17 @@ def test_encoders_as_they_are_have_no_start_and_runs_of_runs_are_seeds_of_one_la
     assert views.summarize_tests(views.paired_tests(alone, SUITE, samples=5)).empty
     for seed in (0, 1):
         own = write_run(tmp_path, CONFIGS["simcse"].from_parameters("demo", seed), 1.0)
-        write_run(tmp_path, CONFIGS["rankcse"].from_parameters("demo", seed, {"teachers": [str(own.path)]}), 1.0)
+        write_run(
+            tmp_path,
+            CONFIGS["rankcse"].from_parameters("demo", seed, {"teachers": [str(own.path)]}),
+            1.0,
+        )
     every = views.finished_runs(tmp_path, SUITE)
     found = every.groupby("label")["seed"].apply(list)
     assert found.to_dict() == {"rankcse": [0, 1], "simcse": [0, 1], "world-encoder": [0]}
-    assert "world-encoder" not in set(views.paired_tests(every, SUITE, "before", samples=5)["label"])
+    assert "world-encoder" not in set(
+        views.paired_tests(every, SUITE, "before", samples=5)["label"]
+    )
     assert not caplog.records
 
 
@@ -111,7 +143,9 @@ def test_each_run_has_its_interval_and_the_figures_show_it(runs: pd.DataFrame):
     figure = views.score_intervals(found, SUITE)
     assert [trace.name for trace in figure.data] == LABELS
     assert list(figure.data[1].y) == ["simcse, seed 0", "simcse, seed 1"]
-    assert figure.data[0].error_x.array[0] == pytest.approx(100 * (found["high"] - found["value"])[0])
+    assert figure.data[0].error_x.array[0] == pytest.approx(
+        100 * (found["high"] - found["value"])[0]
+    )
     parts = views.suite_scores(runs)
     assert parts["part"].unique().tolist() == [SUITE, f"{SUITE}: even", f"{SUITE}: odd"]
     row = parts[(parts["label"] == "simcse") & (parts["part"] == SUITE)].iloc[0]
@@ -148,7 +182,9 @@ def test_a_run_without_a_correlation_is_told_why(column: str, root: Path, tmp_pa
     metrics = {SUITE: scored.metrics()[SUITE] | {"spearman": math.nan}}
     flat = Run.open(SimCSEConfig(profile="demo", seed=0), tmp_path)
     for stage in ("before", ""):
-        flat.write_evaluation(metrics, scored.scores().assign(**{column: 0.5}), scored.rankings(), stage)
+        flat.write_evaluation(
+            metrics, scored.scores().assign(**{column: 0.5}), scored.rankings(), stage
+        )
     sentence = views.compare_with_start(flat)
     assert sentence.startswith(f"Not comparable with its start on {SUITE}")
     assert "all its gold scores, or those of an encoder, are equal" in sentence
@@ -161,7 +197,9 @@ def test_paired_tests_are_of_the_same_seed_or_the_first_and_of_one_label_against
     found = views.paired_tests(runs, SUITE, "simcse", samples=60)
     assert found["against"].tolist() == ["simcse, seed 0", "simcse, seed 0", "simcse, seed 1"]
     assert np.sign(found["difference"]).tolist() == [1, -1, -1]
-    assert found["difference"][0] == pytest.approx(runs["spearman"][0] - runs["spearman"][1], abs=1e-12)
+    assert found["difference"][0] == pytest.approx(
+        runs["spearman"][0] - runs["spearman"][1], abs=1e-12
+    )
     assert found["p_value"].tolist() == pytest.approx([1 / 61] * 3)
     assert views.paired_tests(runs, SUITE, samples=60).equals(found), "SimCSE is the baseline"
     one = views.paired_tests(runs.drop(index=2), SUITE, samples=5)
@@ -175,12 +213,18 @@ def test_paired_tests_are_of_the_same_seed_or_the_first_and_of_one_label_against
     assert found["mean"].to_numpy() == pytest.approx([gains.mean()] * 2, abs=1e-12)
     assert found["std"].to_numpy() == pytest.approx([gains.std(ddof=1)] * 2, abs=1e-12)
     low, high = scipy.stats.t.interval(0.95, 1, gains.mean(), scipy.stats.sem(gains))
-    assert found[["mean_low", "mean_high"]].iloc[0].tolist() == pytest.approx([low, high], abs=1e-12)
+    assert found[["mean_low", "mean_high"]].iloc[0].tolist() == pytest.approx(
+        [low, high], abs=1e-12
+    )
     assert views.describe_runs(runs, root) == f"{len(runs)} finished runs under {root}"
 
 
-def test_the_smallest_difference_follows_from_seeds_and_pairs_and_is_printed(root: Path, runs: pd.DataFrame):
-    table = views.smallest_differences(runs, SUITE, seeds=[2, 5], samples=200).set_index(["label", "pairs", "seeds"])
+def test_the_smallest_difference_follows_from_seeds_and_pairs_and_is_printed(
+    root: Path, runs: pd.DataFrame
+):
+    table = views.smallest_differences(runs, SUITE, seeds=[2, 5], samples=200).set_index(
+        ["label", "pairs", "seeds"]
+    )
     assert {*table.index.get_level_values("label")} == {"cosent", "simcse (temperature=0.2)"}
     assert {*table.index.get_level_values("pairs")} == {52, 210, 840}
     one = table.loc["cosent"]
@@ -192,21 +236,42 @@ def test_the_smallest_difference_follows_from_seeds_and_pairs_and_is_printed(roo
     difference = scores["simcse (temperature=0.2)"] - scores["simcse"]
     assert two["seed_std"].iloc[0] == pytest.approx(difference.std())
     assert (two["smallest"].loc[:, 2] > 2 * two["smallest"].loc[:, 5]).all(), "two seeds say little"
-    alone = views.smallest_differences(runs[runs["label"] == "simcse"], SUITE, seeds=[2], samples=200)
+    alone = views.smallest_differences(
+        runs[runs["label"] == "simcse"], SUITE, seeds=[2], samples=200
+    )
     assert alone["against"].unique().tolist() == ["before"]
-    gains = runs.loc[runs["label"] == "simcse", "spearman"] - runs.loc[runs["label"] == "simcse", "before"]
+    gains = (
+        runs.loc[runs["label"] == "simcse", "spearman"]
+        - runs.loc[runs["label"] == "simcse", "before"]
+    )
     assert alone["seed_std"].iloc[0] == pytest.approx(gains.std()), "the start does not vary"
     one_run = runs[(runs["label"] != "simcse") | (runs["seed"] == 0)]
-    compared = views.smallest_differences(one_run, SUITE, "simcse", seeds=[2], samples=200).set_index("label")
+    compared = views.smallest_differences(
+        one_run, SUITE, "simcse", seeds=[2], samples=200
+    ).set_index("label")
     alike = runs.loc[runs["label"] == "simcse (temperature=0.2)", "spearman"].std()
-    assert compared.loc["simcse (temperature=0.2)", "seed_std"].iloc[0] == pytest.approx(alike * 2**0.5)
-    asked = ["power", SUITE, "--runs", str(root), "--html", str(root / "power.html"), "--difference"]
+    assert compared.loc["simcse (temperature=0.2)", "seed_std"].iloc[0] == pytest.approx(
+        alike * 2**0.5
+    )
+    asked = [
+        "power",
+        SUITE,
+        "--runs",
+        str(root),
+        "--html",
+        str(root / "power.html"),
+        "--difference",
+    ]
     printed = CliRunner().invoke(app, [*asked, "200"])
     assert "cosent against simcse: one seed says nothing about other seeds" in printed.output
     assert "a difference of 200 x 100 is shown by 2 seeds on 210 pairs" in printed.output
-    assert "by no number of pairs with 10 seeds" in CliRunner().invoke(app, [*asked, "0.001"]).output
+    assert (
+        "by no number of pairs with 10 seeds" in CliRunner().invoke(app, [*asked, "0.001"]).output
+    )
     assert "can be shown" in (root / "power.html").read_text()
-    assert CliRunner().invoke(app, ["power", SUITE, "--runs", str(root), "--baseline", "x"]).exit_code
+    assert (
+        CliRunner().invoke(app, ["power", SUITE, "--runs", str(root), "--baseline", "x"]).exit_code
+    )
 
 
 def test_power_leaves_out_a_broken_run_with_a_warning_as_a_comparison_does(
@@ -219,13 +284,25 @@ def test_power_leaves_out_a_broken_run_with_a_warning_as_a_comparison_does(
     for compute in (views.smallest_differences, views.paired_tests):
         assert compute(runs, SUITE, samples=20)["label"].unique().tolist() == [LABELS[2]]
         (message,) = caplog.messages
-        assert message.startswith(f"left out: {broken}: {broken / 'scores.csv'} is not what the run wrote")
+        assert message.startswith(
+            f"left out: {broken}: {broken / 'scores.csv'} is not what the run wrote"
+        )
         caplog.clear()
 
 
 def test_no_zero_has_a_sign_and_no_p_value_is_an_accident_of_the_samples():
-    row = {"label": "a", "seed": 0, "against": "b", "difference": -1e-6, "low": -1e-6, "high": 0.1, "p_value": 1 / 1001}
-    tests = pd.DataFrame([row | {"pairs": 9, "mean": -1e-6, "std": 0.0, "mean_low": np.nan, "mean_high": np.nan}])
+    row = {
+        "label": "a",
+        "seed": 0,
+        "against": "b",
+        "difference": -1e-6,
+        "low": -1e-6,
+        "high": 0.1,
+        "p_value": 1 / 1001,
+    }
+    tests = pd.DataFrame(
+        [row | {"pairs": 9, "mean": -1e-6, "std": 0.0, "mean_low": np.nan, "mean_high": np.nan}]
+    )
     shown = views.summarize_tests(tests).iloc[0]
     assert shown[["difference", "95% interval", "p", "over seeds"]].tolist() == [
         *("+0.00", "+0.00 to +10.00", "< 0.001", "+0.00"),
@@ -237,41 +314,74 @@ def test_no_zero_has_a_sign_and_no_p_value_is_an_accident_of_the_samples():
 def test_a_small_p_value_alone_is_not_called_a_gain():
     ends = {"low": [-0.001, 1e-5, *[0.005] * 3], "high": [0.02, 2e-4, *[0.015] * 3]}
     half = [0.001, 1e-5, math.nan, 0.02, 0.005]  # of the interval over seeds
-    table = pd.DataFrame({**ends, "half": half}).assign(label="a", seed=0, against="b", p_value=0.001)
+    table = pd.DataFrame({**ends, "half": half}).assign(
+        label="a", seed=0, against="b", p_value=0.001
+    )
     middle = (table["low"] + table["high"]) / 2
-    over_seeds = {"mean": middle, "mean_low": middle - table["half"], "mean_high": middle + table["half"]}
+    over_seeds = {
+        "mean": middle,
+        "mean_low": middle - table["half"],
+        "mean_high": middle + table["half"],
+    }
     shown = views.summarize_tests(table.assign(difference=middle, **over_seeds))
-    said = ["no clear difference on these pairs", "under 0.1 points", "no interval over seeds", "not over seeds"]
+    said = [
+        "no clear difference on these pairs",
+        "under 0.1 points",
+        "no interval over seeds",
+        "not over seeds",
+    ]
     for words, end in zip(shown["reads as"], [*said, "on these pairs and over seeds"], strict=True):
         assert words.endswith(end)
     assert shown["difference"].iloc[2:].tolist() == ["+1.00"] * 3
-    assert shown["over seeds"].iloc[2:].tolist() == ["+1.00", "+1.00 [-1.00, 3.00]", "+1.00 [0.50, 1.50]"]
+    assert shown["over seeds"].iloc[2:].tolist() == [
+        "+1.00",
+        "+1.00 [-1.00, 3.00]",
+        "+1.00 [0.50, 1.50]",
+    ]
     assert "over seeds: mean difference [95% t interval]" in table_html(shown)
 
 
 def write_sets(root: Path, seed: int, average: str) -> None:
     """Write a run with scores on seven sets, better after training, for pairs or classes."""
-    run, draw = Run.open(SimCSEConfig.from_parameters("demo", seed, {}), root), np.random.default_rng(seed)
+    run, draw = (
+        Run.open(SimCSEConfig.from_parameters("demo", seed, {}), root),
+        np.random.default_rng(seed),
+    )
     for stage, noise in (("before", 4.0), ("", 1.0)):
         metrics, scores = {}, []
         for suite in AVERAGES[average]:
             if average == "sts-average":
                 gold = np.arange(30) % 6
                 predicted = gold + noise * draw.standard_normal(30)
-                metrics[suite] = {"spearman": spearman(gold, predicted), "n": 30, "kcc": 0.5, "ndcg": 0.9}
+                metrics[suite] = {
+                    "spearman": spearman(gold, predicted),
+                    "n": 30,
+                    "kcc": 0.5,
+                    "ndcg": 0.9,
+                }
             else:
                 gold = np.arange(30) % 2
                 predicted = np.where(np.arange(30) < 5 * noise, 1 - gold, gold)
-                metrics[suite] = {"accuracy": float(np.mean(gold == predicted)), "n": 30, "classifier": "sklearn"}
+                metrics[suite] = {
+                    "accuracy": float(np.mean(gold == predicted)),
+                    "n": 30,
+                    "classifier": "sklearn",
+                }
             identity = {"suite": suite, "subset": "", "pair_id": list(map(str, range(30)))}
             scores.append(pd.DataFrame({**identity, "gold": gold, "predicted": predicted}))
         names = {"spearman", "kcc", "ndcg", "accuracy"} & metrics[suite].keys()
-        metrics[average] = {name: float(np.mean([one[name] for one in metrics.values()])) for name in names}
+        metrics[average] = {
+            name: float(np.mean([one[name] for one in metrics.values()])) for name in names
+        }
         run.write_evaluation(metrics, pd.concat(scores), pd.DataFrame(columns=list(COLUMNS)), stage)
 
 
-@pytest.mark.parametrize(("average", "measure"), [("sts-average", "spearman"), ("transfer-average", "accuracy")])
-def test_the_average_of_seven_sets_is_compared_like_a_suite(tmp_path: Path, average: str, measure: str):
+@pytest.mark.parametrize(
+    ("average", "measure"), [("sts-average", "spearman"), ("transfer-average", "accuracy")]
+)
+def test_the_average_of_seven_sets_is_compared_like_a_suite(
+    tmp_path: Path, average: str, measure: str
+):
     for seed in (0, 1):
         write_sets(tmp_path, seed, average)
     runs = views.finished_runs(tmp_path, average)
@@ -279,16 +389,22 @@ def test_the_average_of_seven_sets_is_compared_like_a_suite(tmp_path: Path, aver
     assert (table["pairs"], table["queries"], table["seeds"]) == (210, 0, 2)
     found = views.intervals(runs, average, samples=60)
     assert found["label"].tolist() == ["before", "simcse", "simcse"]
-    assert found["value"].to_numpy() == pytest.approx(np.array([runs["before"][0], *runs[measure]]), abs=1e-12)
+    assert found["value"].to_numpy() == pytest.approx(
+        np.array([runs["before"][0], *runs[measure]]), abs=1e-12
+    )
     assert ((found["low"] < found["value"]) & (found["value"] < found["high"])).all()
     tests = views.paired_tests(runs, average, samples=60)
-    assert tests["difference"].to_numpy() == pytest.approx((runs[measure] - runs["before"]).to_numpy(), abs=1e-12)
+    assert tests["difference"].to_numpy() == pytest.approx(
+        (runs[measure] - runs["before"]).to_numpy(), abs=1e-12
+    )
     assert tests["p_value"].tolist() == pytest.approx([1 / 61] * 2)
     assert set(views.suite_scores(runs)["part"]) == {*AVERAGES[average], average}
     assert views.compare(tmp_path).tests.empty, "a single label is a table without marks"
 
 
-def test_a_run_that_cannot_be_read_and_a_copy_are_named_and_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_a_run_that_cannot_be_read_and_a_copy_are_named_and_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     whole = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
     broken = write_run(tmp_path, CoSENTConfig.from_parameters("demo", 0, {}), 0.5)
     for name in ("scores.csv", "before/scores.csv", "before/metrics.json"):
@@ -303,15 +419,22 @@ def test_a_run_that_cannot_be_read_and_a_copy_are_named_and_left_out(tmp_path: P
         assert str(whole.path) not in caplog.text
         file.write_text(text, encoding="utf-8")
     shutil.copytree(whole.path, tmp_path / "of the other machine" / whole.path.name)
-    assert views.seed_table(views.finished_runs(tmp_path, SUITE))["seeds"].to_dict() == {"cosent": 1, "simcse": 1}
+    assert views.seed_table(views.finished_runs(tmp_path, SUITE))["seeds"].to_dict() == {
+        "cosent": 1,
+        "simcse": 1,
+    }
     assert "so no further seed" in caplog.text
 
 
-def test_without_runs_everything_is_empty_and_names_the_command_that_makes_some(tmp_path: Path, root: Path):
+def test_without_runs_everything_is_empty_and_names_the_command_that_makes_some(
+    tmp_path: Path, root: Path
+):
     empty, file = views.finished_runs(tmp_path, SUITE), tmp_path / "my pairs.csv"
     assert "workbench run simcse" in views.describe_runs(empty, tmp_path)
     tables = [views.intervals(empty, SUITE), views.suite_scores(empty)]
-    assert [len(table) for table in (*tables, views.seed_table(empty), views.paired_tests(empty, SUITE))] == [0] * 4
+    assert [
+        len(table) for table in (*tables, views.seed_table(empty), views.paired_tests(empty, SUITE))
+    ] == [0] * 4
     assert views.score_intervals(tables[0], SUITE).layout.title.text == "No finished runs yet"
     assert views.part_scores(tables[1]).layout.title.text == "No finished runs yet"
     file.write_text("sentence1,sentence2,score\na,b,1\n")
@@ -321,7 +444,9 @@ def test_without_runs_everything_is_empty_and_names_the_command_that_makes_some(
 
 
 def test_unknown_names_and_other_pairs_are_refused(root: Path, runs: pd.DataFrame, tmp_path: Path):
-    with pytest.raises(DataError, match=r"no suite 'world-de' of a finished run.*; did you mean 'world-dev'"):
+    with pytest.raises(
+        DataError, match=r"no suite 'world-de' of a finished run.*; did you mean 'world-dev'"
+    ):
         views.finished_runs(root, "world-de")
     assert views.finished_runs(root, "stsb-test").empty
     with pytest.raises(SettingError, match=r"no runs 'rankcse' on this suite .*cosent, simcse"):
@@ -345,10 +470,21 @@ def test_a_label_that_is_better_in_every_seed_is_marked_and_the_table_is_exporte
     assert verdicts == {"cosent": "better", "simcse (temperature=0.2)": "worse"}
     assert found.tests["adjusted"].tolist() == pytest.approx([2 / 201, 2 / 201])
     cells = found.cells()[SUITE]
-    assert (cells["cosent"][-1], cells["simcse (temperature=0.2)"][-1], "±" in cells["simcse"]) == ("↑", "↓", True)
-    assert set(views.compare(root, samples=5).tests["verdict"]) == {""}, "five permutations cannot be significant"
+    assert (cells["cosent"][-1], cells["simcse (temperature=0.2)"][-1], "±" in cells["simcse"]) == (
+        "↑",
+        "↓",
+        True,
+    )
+    assert set(views.compare(root, samples=5).tests["verdict"]) == {""}, (
+        "five permutations cannot be significant"
+    )
     assert found.to_markdown().splitlines()[0] == f"|  | {SUITE} |"
-    assert found.to_latex().splitlines()[:4] == ["\\begin{tabular}{lr}", "\\toprule", f" & {SUITE} \\\\", "\\midrule"]
+    assert found.to_latex().splitlines()[:4] == [
+        "\\begin{tabular}{lr}",
+        "\\toprule",
+        f" & {SUITE} \\\\",
+        "\\midrule",
+    ]
     assert "$\\pm$" in found.to_latex()
     assert "$^{\\uparrow}$" in found.to_latex()
     assert "Holm" in found.to_html()

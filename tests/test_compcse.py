@@ -15,7 +15,14 @@ from workbench.methods.compcse import CompCSE
 from workbench.methods.splitting import split_words, subsample
 
 AGGREGATIONS = ["avg", "sum", "concat_halves", "concat_project", "concat_difference_project"]
-SMALL = {"device": "cpu", "dropout": 0.0, "batch_size": 8, "eval_steps": 2, "max_steps": 4, "log_steps": 1}
+SMALL = {
+    "device": "cpu",
+    "dropout": 0.0,
+    "batch_size": 8,
+    "eval_steps": 2,
+    "max_steps": 4,
+    "log_steps": 1,
+}
 CLAUSES = [
     "the cat sees a bird, and the old dog likes the park",
     "the dog chases a cat because the bird likes the dog",
@@ -35,7 +42,9 @@ def named(sentences: list[str]) -> Sentences:
 
 
 def method_of(encoder: Path, seed: int = 0, **overrides: object) -> CompCSE:
-    return CompCSE(CompCSEConfig.from_parameters("demo", seed, {**SMALL, "encoder": str(encoder), **overrides}))
+    return CompCSE(
+        CompCSEConfig.from_parameters("demo", seed, {**SMALL, "encoder": str(encoder), **overrides})
+    )
 
 
 @torch.no_grad()
@@ -46,7 +55,9 @@ def loss_by_hand(method: CompCSE, texts: list[str]) -> float:
     def layer(vector: Tensor) -> Tensor:
         if method.head is None:
             return vector
-        return torch.tanh(method.head.linear.weight.double() @ vector + method.head.linear.bias.double())
+        return torch.tanh(
+            method.head.linear.weight.double() @ vector + method.head.linear.bias.double()
+        )
 
     def vector_of(text: str) -> Tensor:
         vector = method.encoder(method.encoder.tokenize([text]))[0].double()
@@ -61,7 +72,11 @@ def loss_by_hand(method: CompCSE, texts: list[str]) -> float:
         if config.aggregation == "concat_halves":
             half = len(parts[0]) // 2
             return torch.cat([parts[0][:half], parts[1][half:]])
-        extra = [(parts[0] - parts[1]).abs()] if config.aggregation == "concat_difference_project" else []
+        extra = (
+            [(parts[0] - parts[1]).abs()]
+            if config.aggregation == "concat_difference_project"
+            else []
+        )
         assert method.projection is not None
         return method.projection.linear.weight.double() @ torch.cat([*parts, *extra])
 
@@ -75,7 +90,8 @@ def loss_by_hand(method: CompCSE, texts: list[str]) -> float:
     for i, anchor in enumerate(anchors):
         cosines = [float(anchor @ other / (anchor.norm() * other.norm())) for other in positives]
         total -= math.log(
-            math.exp(cosines[i] / config.temperature) / sum(math.exp(c / config.temperature) for c in cosines)
+            math.exp(cosines[i] / config.temperature)
+            / sum(math.exp(c / config.temperature) for c in cosines)
         )
     return total / len(texts)
 
@@ -91,7 +107,9 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("overrides", SETTINGS, ids=str)
-def test_the_loss_is_the_equation_and_reaches_every_weight(spread_encoder: Path, sentences: Sentences, overrides: dict):
+def test_the_loss_is_the_equation_and_reaches_every_weight(
+    spread_encoder: Path, sentences: Sentences, overrides: dict
+):
     method = method_of(spread_encoder, temperature=0.3, **overrides).train()
     for part in (method.head, method.projection):
         if part is not None:
@@ -110,7 +128,10 @@ def test_the_loss_is_the_equation_and_reaches_every_weight(spread_encoder: Path,
 
 def token_rows(method: CompCSE) -> list[list[int]]:
     batch = method.composition.tokens.batch(range(len(method.composition.tokens)))
-    return [ids[mask.bool()].tolist() for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)]
+    return [
+        ids[mask.bool()].tolist()
+        for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)
+    ]
 
 
 def test_halves_of_tokens_are_the_tokens_of_the_sentence(spread_encoder: Path):
@@ -124,20 +145,30 @@ def test_halves_of_tokens_are_the_tokens_of_the_sentence(spread_encoder: Path):
     for number, sentence in enumerate(["cat xyz", "dog", "the red bird sees"]):
         whole, left, right = ([*row[1:-1]] for row in ids[3 * number : 3 * number + 3])
         assert [cls, *whole, sep] == method.encoder.tokenizer(sentence)["input_ids"]
-        assert (left + right == whole and len(left) == len(whole) // 2) or (len(whole) == 1 and left == right == whole)
+        assert (left + right == whole and len(left) == len(whole) // 2) or (
+            len(whole) == 1 and left == right == whole
+        )
 
 
 @pytest.mark.parametrize("partition", ["words", "tokens"])
-def test_a_long_sentence_is_cut_at_the_limit_after_it_was_halved(spread_encoder: Path, partition: str):
+def test_a_long_sentence_is_cut_at_the_limit_after_it_was_halved(
+    spread_encoder: Path, partition: str
+):
     method = method_of(spread_encoder, max_seq_length=7, partition=partition)
-    method.prepare(named([" ".join(["cat", "dog", "bird", "park", "red", "old", "sees", "likes"]), "dog"]))
+    method.prepare(
+        named([" ".join(["cat", "dog", "bird", "park", "red", "old", "sees", "likes"]), "dog"])
+    )
     assert [len(row) for row in token_rows(method)[:3]] == [7, 6, 6]
     method.prepare(named(["cat", " ", "the dog sees a bird", "dog", ""]))
     assert torch.isfinite(method(method.collate(range(5)))["info_nce"])
 
 
-@pytest.mark.parametrize(("how", "keep"), [("adjacent", False), ("overlapping", True), ("subsuming", True)])
-def test_subsamples_are_further_rows_of_the_training_set(spread_encoder: Path, how: str, keep: bool):
+@pytest.mark.parametrize(
+    ("how", "keep"), [("adjacent", False), ("overlapping", True), ("subsuming", True)]
+)
+def test_subsamples_are_further_rows_of_the_training_set(
+    spread_encoder: Path, how: str, keep: bool
+):
     method = method_of(spread_encoder, subsampling=how, keep_sentences=keep)
     data = named(CLAUSES)
     method.prepare(data)
@@ -150,7 +181,9 @@ def test_subsamples_are_further_rows_of_the_training_set(spread_encoder: Path, h
     assert batch["tokens"]["input_ids"].shape[0] == 3 * method.examples(data)
 
 
-def test_spans_of_the_user_are_trained_on(spread_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_spans_of_the_user_are_trained_on(
+    spread_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     path = tmp_path / "spans.tsv"
     path.write_text("row\tleft\tright\n0\tthe cat\ta bird,\n2\ta small\tbird\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -158,14 +191,18 @@ def test_spans_of_the_user_are_trained_on(spread_encoder: Path, tmp_path: Path, 
     monkeypatch.undo()  # the notebook of a headless run is executed elsewhere
     method.prepare(named(CLAUSES))
     assert method.examples(named(CLAUSES)) == 5
-    assert method.inputs() == {"spans": (f"file {path}", hashlib.sha256(path.read_bytes()).hexdigest())}
+    assert method.inputs() == {
+        "spans": (f"file {path}", hashlib.sha256(path.read_bytes()).hexdigest())
+    }
     path.write_text("row\tleft\tright\n7\tthe cat\ta bird\n", encoding="utf-8")
     with pytest.raises(DataError, match="line 2: row is '7'"):
         method.prepare(named(CLAUSES))
 
 
 def test_too_few_texts_and_too_many_coordinates_are_refused(spread_encoder: Path):
-    with pytest.raises(SettingError, match=r"subvector is 17, but vectors of .* have 16 coordinates; set 1 to 16"):
+    with pytest.raises(
+        SettingError, match=r"subvector is 17, but vectors of .* have 16 coordinates; set 1 to 16"
+    ):
         method_of(spread_encoder, subvector=17)
     with pytest.raises(DataError, match="no sentence has two clauses to subsample"):
         method_of(spread_encoder, subsampling="subsuming").prepare(named(["the cat", "a dog"]))

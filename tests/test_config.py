@@ -28,7 +28,9 @@ from workbench.runs import Run, list_runs
 
 
 @pytest.mark.parametrize("config", [*CONFIGS.values(), BaselineConfig])
-def test_every_profile_resolves_survives_json_and_explains_its_settings(config: type[TrainingConfig]):
+def test_every_profile_resolves_survives_json_and_explains_its_settings(
+    config: type[TrainingConfig],
+):
     for profile in config.profiles:
         settings = config(profile=profile, seed=7)
         again = config(**json.loads(json.dumps(settings.model_dump(mode="json"))))
@@ -47,8 +49,19 @@ def test_a_profile_takes_changes_by_name_or_by_the_names_of_other_libraries():
     assert config == SimCSEConfig.from_parameters("demo", 3, {"temperature": 0.07})
     assert config == SimCSEConfig(profile="demo", seed=3, temperature="0.07")
     assert list(config.changed()) == ["temperature"]
-    theirs = {"lr": "1e-4", "max_length": 20, "num_train_epochs": 2, "warmup_ratio": 0.1, "track": "wandb"}
-    theirs |= {"per_device_train_batch_size": 32, "logging-steps": 5, "nproc_per_node": 2, "eval_dataset": "stsb-dev"}
+    theirs = {
+        "lr": "1e-4",
+        "max_length": 20,
+        "num_train_epochs": 2,
+        "warmup_ratio": 0.1,
+        "track": "wandb",
+    }
+    theirs |= {
+        "per_device_train_batch_size": 32,
+        "logging-steps": 5,
+        "nproc_per_node": 2,
+        "eval_dataset": "stsb-dev",
+    }
     names = ["learning_rate", "max_seq_length", "epochs", "warmup", "report_to", "batch_size"]
     names += ["logging_steps", "num_processes", "dev"]
     expected = dict(zip(names, [1e-4, 20, 2.0, 0.1, "wandb", 32, 5, 2, "stsb-dev"], strict=True))
@@ -57,7 +70,9 @@ def test_a_profile_takes_changes_by_name_or_by_the_names_of_other_libraries():
     teacher = {"teachers": ["a/b"], "teacher_pooling": {"a/b": "embedding_last"}}
     assert RankCSEConfig(**teacher).teacher_pooling == {"a/b": "avg_embedding_last"}
     assert CoSENTConfig(model="interaction").architecture == "cross-encoder"
-    with pytest.raises(SettingError, match=r"no setting 'temprature' .* did you mean 'temperature'\?"):
+    with pytest.raises(
+        SettingError, match=r"no setting 'temprature' .* did you mean 'temperature'\?"
+    ):
         SimCSEConfig(temprature=0.07)
     with pytest.raises(SettingError, match="did you mean 'paper'"):
         SimCSEConfig(profile="papr")
@@ -88,27 +103,46 @@ def test_on_your_own_data_the_start_competes_and_a_ruined_training_stops():
             own = config(profile="demo", **{name: "mine.csv"})
             assert (own.keep_start, own.stop_below_start) == (True, 3.0)
             assert list(own.changed()) == [name], "the two settings follow from the data"
-            assert own.recipe == "keep_start is true, as train or dev is your own file, and stop_below_start is 3.0"
-        chosen = config(profile="demo", train="mine.csv", keep_start="false", stop_below_start="none")
+            assert (
+                own.recipe == "keep_start is true, as train or dev is your own file, and "
+                "stop_below_start is 3.0"
+            )
+        chosen = config(
+            profile="demo", train="mine.csv", keep_start="false", stop_below_start="none"
+        )
         assert (chosen.keep_start, chosen.stop_below_start, chosen.recipe) == (False, None, "")
 
 
 def test_a_run_on_own_data_from_before_these_settings_keeps_its_name(tmp_path: Path):
     (tmp_path / "mine.txt").write_text("a b\nc d\n")
     former = SimCSEConfig.from_parameters(
-        "demo", 0, {"train": str(tmp_path / "mine.txt"), "keep_start": False, "stop_below_start": None}
+        "demo",
+        0,
+        {"train": str(tmp_path / "mine.txt"), "keep_start": False, "stop_below_start": None},
     )
     settings = former.model_dump(exclude={"keep_start", "stop_below_start"})
     assert SimCSEConfig(**settings) == former
     assert SimCSEConfig(**settings).digest() == former.digest()
-    assert SimCSEConfig.from_parameters("demo", 0, {"train": former.train}).digest() != former.digest()
+    assert (
+        SimCSEConfig.from_parameters("demo", 0, {"train": former.train}).digest() != former.digest()
+    )
 
 
 def test_a_value_that_is_not_allowed_is_refused_together_with_every_other():
-    wrong = {"temperature": "warm", "mlp": "maybe", "pooling": "clss", "max_steps": 2.5, "batch_size": 1}
+    wrong = {
+        "temperature": "warm",
+        "mlp": "maybe",
+        "pooling": "clss",
+        "max_steps": 2.5,
+        "batch_size": 1,
+    }
     with pytest.raises(SettingError) as refusal:
         SimCSEConfig.from_parameters("demo", 0, wrong)
-    for words in (r"temperature: .*valid number.* \(got 'warm'\)", "mlp: .*boolean", "pooling: .*'cls', 'mean'"):
+    for words in (
+        r"temperature: .*valid number.* \(got 'warm'\)",
+        "mlp: .*boolean",
+        "pooling: .*'cls', 'mean'",
+    ):
         assert re.search(words, str(refusal.value))
     assert all(f"{name}: " in str(refusal.value) for name in wrong)
     for value in (0, float("nan")):
@@ -127,18 +161,31 @@ def test_a_value_that_is_not_allowed_is_refused_together_with_every_other():
 
 
 def test_text_from_a_command_line_is_read_as_its_setting_type():
-    texts = {"temperature": "7e-2", "mlp": "false", "max_steps": "none", "suites": "world-test, ladders-all"}
+    texts = {
+        "temperature": "7e-2",
+        "mlp": "false",
+        "max_steps": "none",
+        "suites": "world-test, ladders-all",
+    }
     config = SimCSEConfig.from_parameters("demo", 0, texts)
     assert (config.temperature, config.mlp, config.max_steps) == (0.07, False, None)
     assert config.suites == ["world-test", "ladders-all"]
-    assert SimCSEConfig.from_parameters("demo", 0, {"revisions": '{"a/b": "1f"}'}).revisions == {"a/b": "1f"}
+    assert SimCSEConfig.from_parameters("demo", 0, {"revisions": '{"a/b": "1f"}'}).revisions == {
+        "a/b": "1f"
+    }
 
 
-@pytest.mark.parametrize("value", [None, [], ["a", "b"], ["a,b"], ["1"], [0.5], {"a": "1,0"}, "x y", 2.0, 1e-7, True])
+@pytest.mark.parametrize(
+    "value", [None, [], ["a", "b"], ["a,b"], ["1"], [0.5], {"a": "1,0"}, "x y", 2.0, 1e-7, True]
+)
 def test_a_value_written_as_text_is_read_back(value: object):
-    field = pydantic.create_model("Field", value=(type(value) if value is not None else int | None, ...))
+    field = pydantic.create_model(
+        "Field", value=(type(value) if value is not None else int | None, ...)
+    )
     text = setting_text(value)
-    assert field(value=read_value(text, field.model_fields["value"].annotation)).model_dump() == {"value": value}
+    assert field(value=read_value(text, field.model_fields["value"].annotation)).model_dump() == {
+        "value": value
+    }
     assert not text.endswith(".0")
 
 
@@ -147,9 +194,16 @@ def test_a_profile_sets_the_pooling_of_its_own_encoder_alone():
         demo = each(profile="demo")
         demo.require_pooling(find_checkpoint(demo.encoder).own_pooling)
     config = CONFIGS["cosent"]
-    for own in ({}, {"encoder": "bert-base-uncased"}, {"encoder": "roberta-base", "pooling": "avg_first_last"}):
+    for own in (
+        {},
+        {"encoder": "bert-base-uncased"},
+        {"encoder": "roberta-base", "pooling": "avg_first_last"},
+    ):
         config(profile="paper", **own).require_pooling("mean")
-    with pytest.raises(SettingError, match="name of roberta-base say 'mean', the default of cosent 'avg_first_last'"):
+    with pytest.raises(
+        SettingError,
+        match="name of roberta-base say 'mean', the default of cosent 'avg_first_last'",
+    ):
         config(profile="paper", encoder="roberta-base").require_pooling("mean")
 
 
@@ -162,14 +216,19 @@ def test_the_pooling_of_a_published_name_is_not_replaced_by_a_default(tmp_path: 
     config = SimCSEConfig(profile=profile, encoder=str(start))
     saved = find_checkpoint(config.encoder)
     assert (saved.stored, saved.own_pooling) == (None, "mask")
-    for read in (config, SimCSEConfig.from_parameters(profile, 0, {"model_name_or_path": str(start)})):
+    for read in (
+        config,
+        SimCSEConfig.from_parameters(profile, 0, {"model_name_or_path": str(start)}),
+    ):
         with pytest.raises(SettingError, match="set pooling=mask"):
             SimCSE(read)
     said = SimCSEConfig(profile=profile, encoder=str(start), pooler_type="cls")
     said.require_pooling(saved.own_pooling)
 
 
-def test_local_names_become_absolute_and_never_hide_bundled_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_local_names_become_absolute_and_never_hide_bundled_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def settings() -> tuple[RankEncoderConfig, str]:
         config = RankEncoderConfig(profile="demo", base="world-teacher", corpus="world")
         return config, config.digest()
@@ -200,15 +259,22 @@ def own(folder: Path, text: str = "a b\nc d\n") -> dict[str, str]:
 def test_the_digest_names_the_computation_and_not_the_place_of_files(tmp_path: Path):
     here, there = own(tmp_path / "here"), own(tmp_path / "there")
     demo = SimCSEConfig.from_parameters("demo")
-    assert demo.digest() == SimCSEConfig.from_parameters("demo", 9, {"device": "cpu", "logging_steps": 1}).digest()
+    assert (
+        demo.digest()
+        == SimCSEConfig.from_parameters("demo", 9, {"device": "cpu", "logging_steps": 1}).digest()
+    )
     assert demo.digest() != SimCSEConfig.from_parameters("demo", 0, {"temperature": 0.06}).digest()
     base = SimCSEConfig.from_parameters("demo", 0, here)
     assert base.digest() == SimCSEConfig.from_parameters("demo", 0, there).digest()
     run = here | {"encoder": str(tmp_path / "here" / "run")}
-    assert base.digest() == SimCSEConfig.from_parameters("demo", 0, run).digest(), "a run is equivalent to its encoder"
+    assert base.digest() == SimCSEConfig.from_parameters("demo", 0, run).digest(), (
+        "a run is equivalent to its encoder"
+    )
     assert base.digest() != demo.digest()
     teachers = [
-        RankCSEConfig.from_parameters("demo", 0, {"teachers": [name], "teacher_pooling": {name: "mean"}}).digest()
+        RankCSEConfig.from_parameters(
+            "demo", 0, {"teachers": [name], "teacher_pooling": {name: "mean"}}
+        ).digest()
         for name in (here["encoder"], there["encoder"])
     ]
     assert teachers[0] == teachers[1]
@@ -218,7 +284,9 @@ def test_every_place_that_a_setting_names_counts_by_its_content(tmp_path: Path):
     files = own(tmp_path / "here")
     for name in ("encoder", "teachers", "base", "corpus", "spans", "dev", "suites"):
         value = files["encoder"] if name in ("encoder", "teachers", "base") else files["train"]
-        config_class = {"teachers": RankCSEConfig, "spans": CompCSEConfig}.get(name, RankEncoderConfig)
+        config_class = {"teachers": RankCSEConfig, "spans": CompCSEConfig}.get(
+            name, RankEncoderConfig
+        )
         changes = {name: [value] if name in ("teachers", "suites") else value}
         changes |= {"subsampling": "spans"} if name == "spans" else {}
         config = config_class.from_parameters("demo", 0, changes)
@@ -227,7 +295,9 @@ def test_every_place_that_a_setting_names_counts_by_its_content(tmp_path: Path):
         if Path(value).is_dir():
             Path(value, "README.md").write_text(f"card for {name}")
             assert config.digest() == before
-        Path(value, "model.safetensors" if Path(value).is_dir() else "").write_text(f"content for {name}")
+        Path(value, "model.safetensors" if Path(value).is_dir() else "").write_text(
+            f"content for {name}"
+        )
         assert config.digest() != before
 
 
@@ -243,21 +313,39 @@ def test_an_encoder_left_to_sentence_transformer_is_another_encoder(tmp_path: Pa
     assert evaluated(f"st:{folder}") == evaluated(f"st:{own(tmp_path / 'there')['encoder']}")
 
 
-# Path in an encoder's folder, and whether it may change what an Encoder and SentenceTransformer read.
+# Path in an encoder's folder, and whether it may change what an Encoder and SentenceTransformer
+# read.
 BESIDE_AN_ENCODER = [
-    *((name, True, True) for name in ("tokenizer.model", "spm.model", "vocab.bpe", "any.json", "unknown")),
+    *(
+        (name, True, True)
+        for name in ("tokenizer.model", "spm.model", "vocab.bpe", "any.json", "unknown")
+    ),
     *((name, True, True) for name in ("1_Pooling/config.json", "2_Dense/model.safetensors")),
-    *((name, True, True) for name in ("0_Router/query_0_Static/model.safetensors", "code/data.txt")),
-    *((name, False, True) for name in ("pytorch_model.bin", "2_Dense/pytorch_model.bin", "module.py")),
+    *(
+        (name, True, True)
+        for name in ("0_Router/query_0_Static/model.safetensors", "code/data.txt")
+    ),
+    *(
+        (name, False, True)
+        for name in ("pytorch_model.bin", "2_Dense/pytorch_model.bin", "module.py")
+    ),
     *((name, False, True) for name in ("chat_template.jinja", "generation_config.json")),
-    *((name, False, False) for name in ("README.md", "LICENSE", "image.png", ".gitattributes", ".git/config")),
+    *(
+        (name, False, False)
+        for name in ("README.md", "LICENSE", "image.png", ".gitattributes", ".git/config")
+    ),
     *((name, False, False) for name in ("onnx/model.onnx", "tf_model.h5", "flax_model.msgpack")),
-    *((name, False, False) for name in ("checkpoint-5/model.safetensors", "optimizer.bin", "trainer_state.json")),
+    *(
+        (name, False, False)
+        for name in ("checkpoint-5/model.safetensors", "optimizer.bin", "trainer_state.json")
+    ),
 ]
 
 
 @pytest.mark.parametrize(("name", "is_read", "is_read_by_st"), BESIDE_AN_ENCODER)
-def test_every_file_that_may_be_read_counts(tmp_path: Path, name: str, *, is_read: bool, is_read_by_st: bool):
+def test_every_file_that_may_be_read_counts(
+    tmp_path: Path, name: str, *, is_read: bool, is_read_by_st: bool
+):
     folder = Path(own(tmp_path / "here")["encoder"])
     (folder / "tokenizer.json").write_text("{}")
     before = evaluated(folder), evaluated(f"st:{folder}")
@@ -291,7 +379,14 @@ def test_a_linked_part_counts_and_a_linked_folder_is_the_folder(tmp_path: Path):
 
 
 def test_names_of_encoders_that_are_also_former_names_of_settings_stay_apart():
-    names = ["architecture", "model", "bi-encoder", "representation", "avg_first_last", "first_last"]
+    names = [
+        "architecture",
+        "model",
+        "bi-encoder",
+        "representation",
+        "avg_first_last",
+        "first_last",
+    ]
     assert len({*map(evaluated, names)}) == len(names)
     assert evaluated("a", pooling="first_last") == evaluated("a", pooling="avg_first_last")
 
@@ -308,7 +403,11 @@ def test_a_folder_whose_name_decides_its_reading_counts_with_it(tmp_path: Path):
 def test_a_file_that_does_not_exist_is_refused_and_one_that_does_is_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    for name, value in {"encoder": "/none/such", "train": "nowhere.txt", "suites": "/none/a.tsv"}.items():
+    for name, value in {
+        "encoder": "/none/such",
+        "train": "nowhere.txt",
+        "suites": "/none/a.tsv",
+    }.items():
         with pytest.raises(SettingError, match=f"{name}: there is no folder or file"):
             SimCSEConfig.from_parameters("demo", 0, {name: value}).digest()
     config = SimCSEConfig(profile="demo", **own(tmp_path / "here"))
@@ -333,18 +432,25 @@ def test_the_runs_of_every_profile_keep_their_names():
 
 
 def test_a_run_made_under_former_names_is_selected_compared_and_resumed(tmp_path: Path):
-    config = CoSENTConfig(profile="demo", architecture="cross-encoder", max_seq_length=20, num_processes=2)
+    config = CoSENTConfig(
+        profile="demo", architecture="cross-encoder", max_seq_length=20, num_processes=2
+    )
     run = Run.open(config, tmp_path)
     run.release()
     facts = json.loads((run.path / "config.json").read_text())
     former = {"architecture": "model", "max_seq_length": "max_tokens", "num_processes": "processes"}
     former |= {"mini_batch_size": "chunk_size", "report_to": "track", "logging_steps": "log_steps"}
-    settings = {former.get(name, name): value for name, value in facts["settings"].items()} | {"model": "interaction"}
+    settings = {former.get(name, name): value for name, value in facts["settings"].items()} | {
+        "model": "interaction"
+    }
     (run.path / "config.json").write_text(json.dumps(facts | {"settings": settings, "inputs": {}}))
     assert run.config == CoSENTConfig(**settings) == config
     for name in ("max_tokens", "max_seq_length"):
         (row,) = list_runs(tmp_path, [f"{name}=20"], columns=["changed", name]).to_dict("records")
-        assert row == {"changed": "max_seq_length=20, architecture=cross-encoder", "max_seq_length": 20}
+        assert row == {
+            "changed": "max_seq_length=20, architecture=cross-encoder",
+            "max_seq_length": 20,
+        }
     again = Run.open(config, tmp_path)
     again.release()
     assert again.path == run.path
@@ -352,7 +458,9 @@ def test_a_run_made_under_former_names_is_selected_compared_and_resumed(tmp_path
 
 
 def test_the_rendered_table_folds_settings_of_no_paper():
-    config = RankCSEConfig.from_parameters("demo", 0, {"max_grad_norm": 2.0, "suites": ["<img src=x>"]})
+    config = RankCSEConfig.from_parameters(
+        "demo", 0, {"max_grad_norm": 2.0, "suites": ["<img src=x>"]}
+    )
     shown, folded = config._repr_html_().split("<details>")
     assert all(f">{name}<" in shown for name in ("teachers", "learning_rate", "max_grad_norm"))
     assert all(f">{name}<" in folded for name in ("weight_decay", "device"))

@@ -1,4 +1,5 @@
-"""The contract of all methods: one suite over METHODS, which covers a new method without a change."""
+"""The contract of all methods: one suite over METHODS, which covers a new method without a
+change."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,11 +20,18 @@ from workbench.methods.base import Method
 from workbench.training import fit
 
 ROWS = list(range(8))
-# Forms of a method with other inputs, loss terms or layers; a method that is not listed has one form.
+# Forms of a method with other inputs, loss terms or layers; a method that is not listed has one
+# form.
 MLM = {"mlm_weight": 0.1}
 BELOW = {"lists_after_mlp": False}
 SUPERVISED = {"supervised": True, "pooling": "pooler", "mlp": False}
-EVERY_TERM = {"train": "world-train", "compose": "none", "cosent": 1.0, "beta": 1.0, "rank_weight": 1.0}
+EVERY_TERM = {
+    "train": "world-train",
+    "compose": "none",
+    "cosent": 1.0,
+    "beta": 1.0,
+    "rank_weight": 1.0,
+}
 EVERY_TERM |= {"rank_lists": 1.0, "inference_weight": 0.1}
 MORE_FORMS: dict[str, list[dict[str, Any]]] = {
     "simcse": [MLM, SUPERVISED],
@@ -65,30 +73,49 @@ KINDS = {kind.kind: kind for kind in (Sentences, Pairs, Triplets)}
 
 
 def named(cases: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    return {"argvalues": cases, "ids": ["-".join([name, *map(str, form.values())]) for name, form in cases]}
+    return {
+        "argvalues": cases,
+        "ids": ["-".join([name, *map(str, form.values())]) for name, form in cases],
+    }
 
 
 class Bench:
     """Build methods on a tiny encoder, with the tiny dataset that each trains on."""
 
-    def __init__(self, encoder: Path, sets: list[Any], listed: Pairs, other_teacher: Path, folder: Path) -> None:
+    def __init__(
+        self, encoder: Path, sets: list[Any], listed: Pairs, other_teacher: Path, folder: Path
+    ) -> None:
         self.encoder, self.sets, self.folder = encoder, {type(data): data for data in sets}, folder
         self.listed = listed
         cache = str(folder / "cache")
         self.needs = {
             "rankcse": {"teachers": [str(encoder), str(other_teacher)], "cache": cache},
-            "rankencoder": {"base": str(encoder), "corpus_size": 40, "lower": "none", "upper": "none", "cache": cache},
+            "rankencoder": {
+                "base": str(encoder),
+                "corpus_size": 40,
+                "lower": "none",
+                "upper": "none",
+                "cache": cache,
+            },
         }
         self.needs["cosent"] = self.needs["lists"] = {"pooling": "cls"}  # their default is another
         self.needs["mixed"] = self.needs["rankcse"] | self.needs["rankencoder"]
 
     def settings(self, name: str, form: dict[str, Any], **overrides: Any) -> dict[str, Any]:
-        small = {"encoder": str(self.encoder), "device": "cpu", "precision": "fp32", "dropout": 0.0, "batch_size": 8}
+        small = {
+            "encoder": str(self.encoder),
+            "device": "cpu",
+            "precision": "fp32",
+            "dropout": 0.0,
+            "batch_size": 8,
+        }
         small |= {"max_steps": 6, "eval_steps": 2, "save_steps": 2, "log_steps": 1}
         return small | self.needs.get(name, {}) | form | overrides
 
     def method(self, name: str, form: dict[str, Any], **overrides: Any) -> Method:
-        return METHODS[name](CONFIGS[name].from_parameters("demo", 0, self.settings(name, form, **overrides)))
+        return METHODS[name](
+            CONFIGS[name].from_parameters("demo", 0, self.settings(name, form, **overrides))
+        )
 
     def data(self, name: str, form: dict[str, Any]) -> Any:
         """Return the tiny dataset of the first kind that the method trains on."""
@@ -109,7 +136,11 @@ def sets(sentences: Sentences, graded: Pairs, triplets: Triplets) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def bench(
-    spread_encoder: Path, wide_teacher: Path, sets: list[Any], listed: Pairs, tmp_path_factory: pytest.TempPathFactory
+    spread_encoder: Path,
+    wide_teacher: Path,
+    sets: list[Any],
+    listed: Pairs,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Bench:
     return Bench(spread_encoder, sets, listed, wide_teacher, tmp_path_factory.mktemp("bench"))
 
@@ -136,7 +167,9 @@ def moved(method: Method) -> Method:
 
 
 def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+    return first.keys() == second.keys() and all(
+        torch.equal(first[name], second[name]) for name in first
+    )
 
 
 def test_each_choice_of_a_loss_is_a_form():
@@ -147,14 +180,27 @@ def test_each_choice_of_a_loss_is_a_form():
 
 
 @pytest.mark.parametrize(("name", "form"), **named(CASES))
-def test_loss_terms_are_finite_scalars_and_every_weight_gets_a_gradient(bench: Bench, name: str, form: dict[str, Any]):
+def test_loss_terms_are_finite_scalars_and_every_weight_gets_a_gradient(
+    bench: Bench, name: str, form: dict[str, Any]
+):
     method = bench.prepared(name, form, dropout=0.1).double()
     terms = method(method.collate(ROWS))
-    assert all(term.isidentifier() and value.shape == () and value.isfinite() for term, value in terms.items())
+    assert all(
+        term.isidentifier() and value.shape == () and value.isfinite()
+        for term, value in terms.items()
+    )
     found = gradients(method, ROWS)
-    missing = {weight for weight, gradient in found.items() if gradient is None or not gradient.isfinite().all()}
+    missing = {
+        weight
+        for weight, gradient in found.items()
+        if gradient is None or not gradient.isfinite().all()
+    }
     assert not missing
-    sizes = {weight: float(gradient.abs().max()) for weight, gradient in found.items() if gradient is not None}
+    sizes = {
+        weight: float(gradient.abs().max())
+        for weight, gradient in found.items()
+        if gradient is not None
+    }
     # float64 leaves 1e-16 of the largest where the gradient is 0 by mathematics.
     unused = {weight for weight, size in sizes.items() if size < 1e-12 * max(sizes.values())}
     assert unused == {weight for weight in found if is_bias_without_effect(weight, name, form)}
@@ -163,10 +209,10 @@ def test_loss_terms_are_finite_scalars_and_every_weight_gets_a_gradient(bench: B
 def is_bias_without_effect(weight: str, name: str, form: dict[str, Any]) -> bool:
     """Return whether a bias cannot change the loss, so that its gradient is 0.
 
-    A bias of the keys moves all scores of a query alike, which a softmax does not see. The bias of a cross-encoder's
-    single output moves the scores of all pairs alike, and CoSENT's loss contains only their differences. The last bias
-    moves all vectors alike, and the triplet loss contains only their distances.
-    """
+    A bias of the keys moves all scores of a query alike, which a softmax does not see. The bias of
+    a cross-encoder's single output moves the scores of all pairs alike, and CoSENT's loss contains
+    only their differences. The last bias moves all vectors alike, and the triplet loss contains
+    only their distances."""
     is_of_score = form == CROSS and weight.endswith("classifier.bias")
     is_of_vector = form == {"objective": "triplet"} and weight.endswith("output.LayerNorm.bias")
     is_last = is_of_vector and "attention" not in weight
@@ -174,12 +220,21 @@ def is_bias_without_effect(weight: str, name: str, form: dict[str, Any]) -> bool
 
 
 @pytest.mark.parametrize(("name", "form"), **named(CASES))
-def test_a_batch_in_chunks_gives_the_gradient_of_the_whole(bench: Bench, name: str, form: dict[str, Any]):
-    whole, chunked = (gradients(bench.prepared(name, form, chunk_size=size).double(), ROWS) for size in ("none", 3))
-    largest = max(float(gradient.abs().max()) for gradient in whole.values() if gradient is not None)
+def test_a_batch_in_chunks_gives_the_gradient_of_the_whole(
+    bench: Bench, name: str, form: dict[str, Any]
+):
+    whole, chunked = (
+        gradients(bench.prepared(name, form, chunk_size=size).double(), ROWS)
+        for size in ("none", 3)
+    )
+    largest = max(
+        float(gradient.abs().max()) for gradient in whole.values() if gradient is not None
+    )
     for weight, gradient in whole.items():
         # float64: only the order of sums differs.
-        torch.testing.assert_close(chunked[weight], gradient, rtol=1e-8, atol=1e-11 * largest, msg=weight)
+        torch.testing.assert_close(
+            chunked[weight], gradient, rtol=1e-8, atol=1e-11 * largest, msg=weight
+        )
 
 
 @pytest.mark.parametrize(("name", "form"), **named(CASES))
@@ -198,13 +253,18 @@ def test_embeddings_are_unit_rows_in_order_whose_dot_product_is_the_score(
     assert (rows.dtype, rows.device.type, len(rows)) == (torch.float32, "cpu", 9)
     torch.testing.assert_close(rows.norm(dim=1), torch.ones(9), rtol=0, atol=1e-6)
     torch.testing.assert_close(method.encode(some[::-1]), rows.flip(0), rtol=0, atol=1e-5)
-    if form.get("similarity") != "gaussian":  # for the closed form `encode` returns an approximation by a dot product
-        np.testing.assert_allclose(scores, (rows.double() * rows.flip(0).double()).sum(dim=1).numpy(), atol=1e-6)
+    # For the closed form `encode` returns an approximation by a dot product.
+    if form.get("similarity") != "gaussian":
+        np.testing.assert_allclose(
+            scores, (rows.double() * rows.flip(0).double()).sum(dim=1).numpy(), atol=1e-6
+        )
     assert method.training, "encoding changed the training mode"
 
 
 @pytest.mark.parametrize(("name", "form"), **named(TRAINED))
-def test_what_a_method_is_not_trained_on_is_refused_by_its_name(bench: Bench, name: str, form: dict[str, Any]):
+def test_what_a_method_is_not_trained_on_is_refused_by_its_name(
+    bench: Bench, name: str, form: dict[str, Any]
+):
     method, own = bench.method(name, form), bench.data(name, form)
     for data in bench.sets.values():
         if type(data) is not type(own):
@@ -233,11 +293,11 @@ def test_a_saved_method_is_restored_to_the_bit(
 def test_training_in_bf16_stays_near_fp32(bench: Bench, name: str, form: dict[str, Any]):
     """Compare a step in bf16 with one in fp32, within a tolerance from the precision of bf16.
 
-    bf16 keeps 8 bits: the relative error of a gradient through 14 products is e = 14 x 3 x 2^-9 = 0.08.
-    AdamW divides each gradient by its size, so a step changes its sign, and is wrong by twice its length, only if the
-    gradient is below e times the typical one. Of normally distributed gradients this is a share of 0.8 e, so that the
-    difference of the whole step is sqrt(4 x 0.8 x 0.08) = 0.5 of its length.
-    """
+    bf16 keeps 8 bits: the relative error of a gradient through 14 products is e = 14 x 3 x 2^-9 =
+    0.08. AdamW divides each gradient by its size, so a step changes its sign, and is wrong by twice
+    its length, only if the gradient is below e times the typical one. Of normally distributed
+    gradients this is a share of 0.8 e, so that the difference of the whole step is sqrt(4 x 0.8 x
+    0.08) = 0.5 of its length."""
     start, found = flat(bench.prepared(name, form)), {}
     for precision in ("fp32", "bf16"):
         method = bench.method(name, form, precision=precision)
@@ -257,26 +317,47 @@ def test_a_default_pooling_does_not_undo_that_of_a_start_unless_it_is_asked_for(
     given = {"encoder": "english-encoder"}
     with pytest.raises(SettingError, match="pooling=mean"):
         METHODS["rankcse"](CONFIGS["rankcse"].from_parameters("demo", 0, given))
-    asked = METHODS["simcse"](CONFIGS["simcse"].from_parameters("demo", 0, given | {"pooling": "cls"}))
+    asked = METHODS["simcse"](
+        CONFIGS["simcse"].from_parameters("demo", 0, given | {"pooling": "cls"})
+    )
     assert asked.encoder.pooling == "cls"
     from_base = given | {"base": "english-encoder", "start": "base"}
     method = METHODS["rankencoder"](CONFIGS["rankencoder"].from_parameters("demo", 0, from_base))
     assert method.encoder.pooling == "mean", "a pooling that is not used is required"
 
 
-VIEWS = {"simcse": {}, "rankcse": {"teachers": ["world-teacher"]}, "compcse": {"compose": "none", "subvector": None}}
-VIEWS |= {"rankencoder": {"base": "world-teacher", "corpus_size": 4}, "mixed": {"compose": "none", "gamma": 0.0}}
+VIEWS = {
+    "simcse": {},
+    "rankcse": {"teachers": ["world-teacher"]},
+    "compcse": {"compose": "none", "subvector": None},
+}
+VIEWS |= {
+    "rankencoder": {"base": "world-teacher", "corpus_size": 4},
+    "mixed": {"compose": "none", "gamma": 0.0},
+}
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_two_views_differ_though_the_start_has_no_dropout(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_two_views_differ_though_the_start_has_no_dropout(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     def distance(**changes: Any) -> float:
         caplog.clear()
-        given = {"encoder": "english-encoder", "pooling": "mean", "device": "cpu", **VIEWS[name], **changes}
+        given = {
+            "encoder": "english-encoder",
+            "pooling": "mean",
+            "device": "cpu",
+            **VIEWS[name],
+            **changes,
+        }
         if name not in ("simcse", "compcse"):
             given["cache"] = str(tmp_path)
         method = METHODS[name](CONFIGS[name].from_parameters("demo", 0, given))
-        method.prepare(Sentences("four", ["a dog runs", "a cat eats", "the man reads", "a red book"], "four", "four"))
+        method.prepare(
+            Sentences(
+                "four", ["a dog runs", "a cat eats", "the man reads", "a red book"], "four", "four"
+            )
+        )
         first, second = method.train().embed(method.collate(range(4))["tokens"]).chunk(2)
         return float((first - second).detach().abs().max())
 
@@ -294,16 +375,26 @@ OF_HEADS = {"ModernBert": {"classifier_dropout": 0.0}, "Albert": {"classifier_dr
 
 
 @pytest.mark.parametrize("kind", RATES)
-def test_a_backbone_without_dropout_by_default_gets_some_and_its_classifier_keeps_its_own(kind: str, tmp_path: Path):
+def test_a_backbone_without_dropout_by_default_gets_some_and_its_classifier_keeps_its_own(
+    kind: str, tmp_path: Path
+):
     start = tiny_architecture(tmp_path, getattr(transformers, f"{kind}Config"))
 
     def draw(**changes: Any) -> tuple[dict[str, float], bool]:
-        given = {"encoder": str(start), "pooling": "mean", "device": "cpu", "max_seq_length": 16, **changes}
+        given = {
+            "encoder": str(start),
+            "pooling": "mean",
+            "device": "cpu",
+            "max_seq_length": 16,
+            **changes,
+        }
         method = METHODS["simcse"](CONFIGS["simcse"].from_parameters("demo", 0, given))
         method.prepare(Sentences("two", ["a dog runs", "a cat eats"], "two", "two"))
         first, second = method.train().embed(method.collate(range(2))["tokens"]).chunk(2)
         rates = method.encoder.backbone.config.to_dict()
-        return {name: rate for name, rate in rates.items() if "dropout" in name}, torch.equal(first, second)
+        return {name: rate for name, rate in rates.items() if "dropout" in name}, torch.equal(
+            first, second
+        )
 
     for changes, rate in (({}, 0.1), ({"dropout": 0}, 0.0), ({"dropout": 0.3}, 0.3)):
         assert draw(**changes) == (OF_HEADS[kind] | dict.fromkeys(RATES[kind], rate), rate == 0)
@@ -313,7 +404,8 @@ GRADIENTS = """
 import os, sys, torch, torch.distributed as dist
 from workbench.config import CONFIGS
 from workbench.methods import METHODS, masked_language
-masked_language.CHOSEN, masked_language.MASKED = 2.0, 2.0  # every word: which ones, each process draws for itself
+# Every word: which ones, each process draws for itself.
+masked_language.CHOSEN, masked_language.MASKED = 2.0, 2.0
 jobs = torch.load(sys.argv[1], weights_only=False)
 dist.init_process_group("gloo")
 rank, found = dist.get_rank(), []
@@ -326,7 +418,8 @@ for name, settings, data in jobs:
 if rank == 0:
     torch.save(found, sys.argv[2])
 dist.barrier()
-os._exit(0)  # taking the models apart after the other process has ended waits for it, at times forever
+# Taking the models apart after the other process has ended waits for it, at times forever.
+os._exit(0)
 """
 
 
@@ -338,13 +431,22 @@ def test_two_processes_give_the_gradient_of_one(
     for share in ("CHOSEN", "MASKED"):
         monkeypatch.setattr(masked_language, share, 2.0)
     cases = [(name, form, 3 if form else None) for name, form in CASES]
-    jobs = [(name, bench.settings(name, form, chunk_size=chunk), bench.data(name, form)) for name, form, chunk in cases]
+    jobs = [
+        (name, bench.settings(name, form, chunk_size=chunk), bench.data(name, form))
+        for name, form, chunk in cases
+    ]
     for (name, form, _), together in zip(cases, in_two_processes(GRADIENTS, jobs), strict=True):
         alone = gradients(bench.prepared(name, form).double(), ROWS)
-        largest = max(float(gradient.abs().max()) for gradient in alone.values() if gradient is not None)
+        largest = max(
+            float(gradient.abs().max()) for gradient in alone.values() if gradient is not None
+        )
         assert largest > 0
         for weight, gradient in alone.items():
             # float64: only the order of sums differs.
             torch.testing.assert_close(
-                together[weight], gradient, rtol=1e-8, atol=1e-11 * largest, msg=f"{name} {form} {weight}"
+                together[weight],
+                gradient,
+                rtol=1e-8,
+                atol=1e-11 * largest,
+                msg=f"{name} {form} {weight}",
             )

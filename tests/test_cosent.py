@@ -1,4 +1,5 @@
-"""CoSENT: every objective from its equation, both architectures, every kind of label, and refused inputs."""
+"""CoSENT: every objective from its equation, both architectures, every kind of label, and refused
+inputs."""
 
 import math
 from pathlib import Path
@@ -13,7 +14,14 @@ from workbench.data import Pairs, Triplets
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError
 from workbench.losses import contrastive, cosent, mse, triplet
-from workbench.methods.cosent import CoSENT, make_triplets, number_classes, rank_labels, scale_labels, split_labels
+from workbench.methods.cosent import (
+    CoSENT,
+    make_triplets,
+    number_classes,
+    rank_labels,
+    scale_labels,
+    split_labels,
+)
 from workbench.teachers import load_teacher
 from workbench.training import fit
 
@@ -26,7 +34,9 @@ GOLD = {
 }
 
 
-def pairs(sentences: list[str], gold: list[float], scale: tuple[float, float], anchors: int = 4) -> Pairs:
+def pairs(
+    sentences: list[str], gold: list[float], scale: tuple[float, float], anchors: int = 4
+) -> Pairs:
     """Return as many pairs as gold scores, with `anchors` different first sentences."""
     first = [sentences[row % anchors] for row in range(len(gold))]
     second = sentences[anchors : anchors + len(gold)]
@@ -35,8 +45,19 @@ def pairs(sentences: list[str], gold: list[float], scale: tuple[float, float], a
 
 
 def method_of(encoder: Path | str, **overrides: object) -> CoSENT:
-    small = {"encoder": str(encoder), "batch_size": 8, "eval_steps": 2, "save_steps": 2, "log_steps": 1, "max_steps": 4}
-    return CoSENT(CoSENTConfig.from_parameters("demo", 0, small | {"device": "cpu", "dropout": 0.0} | overrides))
+    small = {
+        "encoder": str(encoder),
+        "batch_size": 8,
+        "eval_steps": 2,
+        "save_steps": 2,
+        "log_steps": 1,
+        "max_steps": 4,
+    }
+    return CoSENT(
+        CoSENTConfig.from_parameters(
+            "demo", 0, small | {"device": "cpu", "dropout": 0.0} | overrides
+        )
+    )
 
 
 def test_each_objective_is_its_pure_function_of_the_pairs(tiny_encoder: Path, graded: Pairs):
@@ -45,7 +66,10 @@ def test_each_objective_is_its_pure_function_of_the_pairs(tiny_encoder: Path, gr
         method.prepare(graded)
         terms = method(method.collate(range(8)))
         first, second = (method.encode(texts[:8]) for texts in (graded.sentence1, graded.sentence2))
-        cosines, gold = (first * second).sum(dim=1), torch.tensor(graded.gold[:8], dtype=torch.float32)
+        cosines, gold = (
+            (first * second).sum(dim=1),
+            torch.tensor(graded.gold[:8], dtype=torch.float32),
+        )
         expected = {
             "cosent": cosent(cosines, gold, scale=7.0),
             "mse": mse(cosines, gold / 5),
@@ -66,7 +90,9 @@ def test_softmax_reads_both_vectors_and_their_distance(tiny_encoder: Path, grade
     assert method.classifier.linear.bias is None
     features = torch.cat([first, second, (first - second).abs()], dim=1)
     classes = torch.tensor([0, 1, 2, 2, 5, 4, 3, 0])
-    torch.testing.assert_close(terms["softmax"], functional.cross_entropy(features @ weight.T, classes))
+    torch.testing.assert_close(
+        terms["softmax"], functional.cross_entropy(features @ weight.T, classes)
+    )
     with_bias = method_of(tiny_encoder, objective="softmax", softmax_bias=True)
     with_bias.prepare(graded)
     assert with_bias.classifier is not None
@@ -80,14 +106,25 @@ def test_triplet_reads_triplets_and_those_that_pairs_make(tiny_encoder: Path, tr
     texts = (triplets.anchor, triplets.positive, triplets.hard_negative)
     vectors = [method.encoder(method.encoder.tokenize(side)) for side in texts]
     terms = method(method.collate(range(12)))
-    torch.testing.assert_close(terms["triplet"], triplet(*vectors, margin=2.0), rtol=1e-5, atol=1e-5)
-    first, second, gold = ["a", "a", "a", "b", "b"], ["p", "q", "n", "x", "y"], np.array([5.0, 4, 1, 3, 4])
+    torch.testing.assert_close(
+        terms["triplet"], triplet(*vectors, margin=2.0), rtol=1e-5, atol=1e-5
+    )
+    first, second, gold = (
+        ["a", "a", "a", "b", "b"],
+        ["p", "q", "n", "x", "y"],
+        np.array([5.0, 4, 1, 3, 4]),
+    )
     data = Pairs("t", first, second, gold, None, list("01234"), (0.0, 5.0), "made here", "0")
     assert list(zip(*make_triplets(data, None), strict=True)) == [("a", "p", "n"), ("a", "q", "n")]
     with pytest.raises(DataError, match=r"no gold is above the threshold 5.5"):
         make_triplets(data, 5.5)
     with pytest.raises(DataError, match="no first sentence has a similar and a dissimilar partner"):
-        make_triplets(Pairs("t", ["a", "b"], ["c", "d"], np.array([5.0, 0]), None, ["0", "1"], (0, 5), "", ""), None)
+        make_triplets(
+            Pairs(
+                "t", ["a", "b"], ["c", "d"], np.array([5.0, 0]), None, ["0", "1"], (0, 5), "", ""
+            ),
+            None,
+        )
 
 
 def test_labels_become_what_published_code_makes_of_them(tiny_sentences: list[str]):
@@ -102,7 +139,8 @@ def test_labels_become_what_published_code_makes_of_them(tiny_sentences: list[st
     numbers, classes = number_classes(of["sick"], "floor")
     assert numbers.tolist() == [math.floor(gold) - 1 for gold in GOLD["sick"]]
     assert classes == 5
-    assert number_classes(of["sts"], "nearest")[0].tolist() == [0, 1, 2, 2, 3, 3, 2, 0]  # of 0, 1, 3, 5
+    # Of 0, 1, 3, 5.
+    assert number_classes(of["sts"], "nearest")[0].tolist() == [0, 1, 2, 2, 3, 3, 2, 0]
     close = pairs(tiny_sentences, [1.0, 1.0 + 1e-12] * 4, (0.0, 5.0))  # one number in float32
     assert rank_labels(close).tolist() == [0, 1] * 4
 
@@ -110,19 +148,27 @@ def test_labels_become_what_published_code_makes_of_them(tiny_sentences: list[st
 def test_data_that_an_objective_cannot_train_on_are_refused(
     tiny_encoder: Path, tiny_sentences: list[str], graded: Pairs, triplets: Triplets
 ):
-    equal, below_zero = (pairs(tiny_sentences, gold * 4, (-1.0, 1.0)) for gold in ([1.0, 1.0], [-1.0, 1.0]))
+    equal, below_zero = (
+        pairs(tiny_sentences, gold * 4, (-1.0, 1.0)) for gold in ([1.0, 1.0], [-1.0, 1.0])
+    )
     for objective in ("cosent", "mse", "softmax", "contrastive"):
-        with pytest.raises(DataError, match="all 8 labels are 1; training needs at least two different labels"):
+        with pytest.raises(
+            DataError, match="all 8 labels are 1; training needs at least two different labels"
+        ):
             method_of(tiny_encoder, objective=objective).prepare(equal)
     with pytest.raises(DataError, match=r"grades such as 1\.2.*softmax_labels"):
         method_of(tiny_encoder, objective="softmax", softmax_labels="whole").prepare(graded)
-    with pytest.raises(DataError, match="triplets: objective 'mse' trains on scored pairs, not on triplets"):
+    with pytest.raises(
+        DataError, match="triplets: objective 'mse' trains on scored pairs, not on triplets"
+    ):
         method_of(tiny_encoder, objective="mse").prepare(triplets)
     with pytest.raises(DataError, match="its scale is -1 to 1"):
         method_of(tiny_encoder, objective="mse").prepare(below_zero)
 
 
-def test_a_batch_of_one_label_has_loss_and_gradient_zero_and_is_counted(tiny_encoder: Path, tiny_sentences: list[str]):
+def test_a_batch_of_one_label_has_loss_and_gradient_zero_and_is_counted(
+    tiny_encoder: Path, tiny_sentences: list[str]
+):
     method = method_of(tiny_encoder)
     method.prepare(pairs(tiny_sentences, [1.0, 1, 1, 1, 0, 2, 0, 2], (0.0, 2.0)))
     method.train()
@@ -139,17 +185,25 @@ def test_a_batch_of_one_label_has_loss_and_gradient_zero_and_is_counted(tiny_enc
     assert sum(history["observed_unpaired_batches"].dropna().tolist()) == 7
 
 
-def test_the_saved_interaction_model_is_a_cross_encoder_for_others(tiny_encoder: Path, graded: Pairs, tmp_path: Path):
+def test_the_saved_interaction_model_is_a_cross_encoder_for_others(
+    tiny_encoder: Path, graded: Pairs, tmp_path: Path
+):
     sentence_transformers = pytest.importorskip("sentence_transformers")
     method = method_of(tiny_encoder, model="interaction", max_steps=20, learning_rate=5e-3)
     fit(method, graded)
     method.save(tmp_path / "saved", card={"base_model": "tiny"})
     scores = method.score(graded.sentence1, graded.sentence2)
-    loaded = sentence_transformers.CrossEncoder(str(tmp_path / "saved"), device="cpu", local_files_only=True)
-    theirs = loaded.predict(list(zip(graded.sentence1, graded.sentence2, strict=True)), show_progress_bar=False)
+    loaded = sentence_transformers.CrossEncoder(
+        str(tmp_path / "saved"), device="cpu", local_files_only=True
+    )
+    theirs = loaded.predict(
+        list(zip(graded.sentence1, graded.sentence2, strict=True)), show_progress_bar=False
+    )
     np.testing.assert_allclose(theirs, scores, rtol=1e-5, atol=1e-6)
     assert np.ptp(scores) > 0.01
-    with pytest.raises(EncoderError, match=r"BertForSequenceClassification, which an Encoder does not support"):
+    with pytest.raises(
+        EncoderError, match=r"BertForSequenceClassification, which an Encoder does not support"
+    ):
         Encoder.from_pretrained(tmp_path / "saved")
     named = (tmp_path / "saved").rename(tmp_path / "simcse")  # a name does not make it an embedding
     with pytest.raises(EncoderError, match="which an Encoder does not support"):

@@ -54,12 +54,17 @@ HEADER = "sentence1,sentence2,score\n"
 # File -> its content, its pairs, their scale, and a part of `source`.
 READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], str]] = {
     "semicolon.csv": (
-        "\ufeffText A;Text B;Similarity\r\nA man plays a guitar.;A man plays.;4.5\r\nA dog, asleep;Nothing moves.;.25",
+        "\ufeffText A;Text B;Similarity\r\nA man plays a guitar.;A man plays.;4.5\r\nA "
+        "dog, asleep;Nothing moves.;.25",
         *(TWO, FIVE, "score = Similarity, scale 0 to 5 is a guess from gold of 0.25 to 4.5"),
     ),
     "quotes.csv": (
         'premise,hypothesis,rating\n"He said ""no"", twice","two\nlines",1\n\n"x",y,2.5\n',
-        *([('He said "no", twice', "two lines", 1.0), ("x", "y", 2.5)], (1.0, 5.0), "score = rating"),
+        *(
+            [('He said "no", twice', "two lines", 1.0), ("x", "y", 2.5)],
+            (1.0, 5.0),
+            "score = rating",
+        ),
     ),
     "plain.tsv": (
         'sentence1\tsentence2\tscore\n"Yes," he said.\tNA\t3.5\n"No."\tnull\t0.5\n',
@@ -88,28 +93,51 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
     ),
     "words.csv": (
         "label,hypothesis,premise\nEntailment,b,a\n-,x,y\ncontradiction,d,c\nneutral,f,e\n",
-        *([("a", "b", 2.0), ("c", "d", 0.0), ("e", "f", 1.0)], (0.0, 2.0), "(1 rows without a gold label left out)"),
+        *(
+            [("a", "b", 2.0), ("c", "d", 0.0), ("e", "f", 1.0)],
+            (0.0, 2.0),
+            "(1 rows without a gold label left out)",
+        ),
     ),
-    "stated scale.csv": ("id|question1|question2|grade (0-1)\n7|a|b|1\n8|c|d|0\n", AB, BINARY, "score = grade (0-1)"),
+    "stated scale.csv": (
+        "id|question1|question2|grade (0-1)\n7|a|b|1\n8|c|d|0\n",
+        AB,
+        BINARY,
+        "score = grade (0-1)",
+    ),
     "mac.csv": (
         'sentence1,sentence2,score\ra,"two\nlines",1\r"c, d",e,2.5\r',
         *([("a", "two lines", 1.0), ("c, d", "e", 2.5)], (1.0, 5.0), ""),
     ),
-    "windows twice.csv": (f"{HEADER}a,b,1\r\r\nc,d,0\r\r\n".replace("score\n", "score\r\n"), AB, (0.0, 1.0), ""),
+    "windows twice.csv": (
+        f"{HEADER}a,b,1\r\r\nc,d,0\r\r\n".replace("score\n", "score\r\n"),
+        AB,
+        (0.0, 1.0),
+        "",
+    ),
     "excel.csv": ("sep=;\nsentence1;sentence2;score\na;b;1\nc;d;0\n", AB, (0.0, 1.0), ""),
     "UPPER.CSV": (f"{HEADER}a,b,1\nc,d,0\n", AB, (0.0, 1.0), ""),
     "commas in the header.csv": (
         "sentence1;sentence2;score (0, 1, 2, 3)\na, x;b;1\nc;d, y;0\n",
         *([("a, x", "b", 1.0), ("c", "d, y", 0.0)], (0.0, 3.0), ""),
     ),
-    "long.csv": (f"{HEADER}{'a' * 140_000},b,1\nc,d,0\n", [("a" * 140_000, "b", 1.0), ("c", "d", 0.0)], BINARY, ""),
+    "long.csv": (
+        f"{HEADER}{'a' * 140_000},b,1\nc,d,0\n",
+        [("a" * 140_000, "b", 1.0), ("c", "d", 0.0)],
+        BINARY,
+        "",
+    ),
     "other line ends.csv": (
         f"{HEADER}a\u2028b\x0cc\x0bd\x85,e,1\nf,g,0\n",
         *([("a\u2028b\x0cc\x0bd\x85", "e", 1.0), ("f", "g", 0.0)], (0.0, 1.0), ""),
     ),
     "letters.csv": (
         f'{HEADER}a,"Dear all, five\nplease come, now",1\n"Yes, it is",b,0\n',
-        *([("a", "Dear all, five please come, now", 1.0), ("Yes, it is", "b", 0.0)], (0.0, 1.0), ""),
+        *(
+            [("a", "Dear all, five please come, now", 1.0), ("Yes, it is", "b", 0.0)],
+            (0.0, 1.0),
+            "",
+        ),
     ),
     "paraphrases.csv": (
         "question1,question2,is_duplicate\na,b,1\nc,d,0\n",
@@ -117,7 +145,11 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
     ),
     "grades.csv": (
         "sentence1,sentence2,similarity\na,b,2\nc,d,1\ne,f,0\n",
-        *([("a", "b", 2.0), ("c", "d", 1.0), ("e", "f", 0.0)], (0.0, 2.0), "a guess from gold of 0 to 2"),
+        *(
+            [("a", "b", 2.0), ("c", "d", 1.0), ("e", "f", 0.0)],
+            (0.0, 2.0),
+            "a guess from gold of 0 to 2",
+        ),
     ),
     "signed.csv": (
         f"{HEADER}a,b,1\nc,d,-1\ne,f,0\n",
@@ -135,66 +167,126 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
         'sentence1 , sentence2 , score\n"a ""x"" y" , "b, c" , 1\n"d" ,  "e" , 0\n',
         *([('a "x" y', "b, c", 1.0), ("d", "e", 0.0)], BINARY, ""),
     ),
-    "glue.csv": ("text,text_pair,label\na,b,1\nc,d,0\n", AB, BINARY, "sentence1 = text, sentence2 = text_pair"),
+    "glue.csv": (
+        "text,text_pair,label\na,b,1\nc,d,0\n",
+        AB,
+        BINARY,
+        "sentence1 = text, sentence2 = text_pair",
+    ),
 }
 # File -> its content, and a pattern of the refusal.
 REFUSED: dict[str, tuple[str | bytes, str]] = {
-    "half known.csv": ("Query,Product,Relevance\na,b,1\n", "sentence1 = Query.*--columns sentence2=NAME"),
+    "half known.csv": (
+        "Query,Product,Relevance\na,b,1\n",
+        "sentence1 = Query.*--columns sentence2=NAME",
+    ),
     "header twice.csv": (f"{HEADER}a,b,1\n{HEADER}", "line 3: score is 'score'"),
     "names twice.csv": ("sentence1,sentence1,score\na,b,1\n", "a column name is repeated"),
     "unquoted comma.csv": (f"{HEADER}a,b,1\nc, d,e,2\n", "3 fields in line 3, saw 4; .* in quotes"),
-    "decimal comma.csv": (HEADER.replace(",", ";") + "a;b;4,5\n", "line 2: score is '4,5', not a finite number"),
+    "decimal comma.csv": (
+        HEADER.replace(",", ";") + "a;b;4,5\n",
+        "line 2: score is '4,5', not a finite number",
+    ),
     "missing cell.csv": (f'{HEADER}"a\nb",b,1\nc,,2\n', "line 4: sentence2 is empty"),
     "missing score.jsonl": (
         '{"text1": "a", "text2": "b", "score": 1}\n\n{"text1": "a", "text2": "b"}\n',
         "line 3: score",
     ),
-    "half a character.jsonl": ('{"text1": "a\\ud800", "text2": "b", "score": 1}\n', "line 1: not a JSON.*surrogates"),
+    "half a character.jsonl": (
+        '{"text1": "a\\ud800", "text2": "b", "score": 1}\n',
+        "line 1: not a JSON.*surrogates",
+    ),
     "underscore.csv": (f"{HEADER}a,b,1_0\nc,d,2\n", "line 2: score is '1_0', not a finite number"),
     "infinite.csv": (f"{HEADER}a,b,1\n\nc,d,inf\n", "line 4: score is 'inf', not a finite number"),
-    "swapped.csv": ("sentence1,score,sentence2\na,b,1\nc,d,2\n", "sentence2 has a number in every row"),
+    "swapped.csv": (
+        "sentence1,score,sentence2\na,b,1\nc,d,2\n",
+        "sentence2 has a number in every row",
+    ),
     "classes.csv": ("premise,hypothesis,label\na,b,0\nc,d,2\n", "0 = entailment.*write the words"),
     "numbered classes.csv": (
         "sentence1,sentence2,label\na,b,0\nc,d,2\ne,f,1\n",
         r"label holds classes as numbers.*0 = entailment.*write the words.*--columns score=label",
     ),
     "numbered, no gold.jsonl": (
-        '{"text1": "a", "text2": "b", "gold_label": 1.0}\n{"text1": "c", "text2": "d", "gold_label": -1.0}\n'
+        '{"text1": "a", "text2": "b", "gold_label": 1.0}\n{"text1": "c", "text2": "d", '
+        '"gold_label": -1.0}\n'
         '{"text1": "e", "text2": "f", "gold_label": 0.0}\n',
         "gold_label holds classes as numbers",
     ),
-    "no gold.csv": (f"{HEADER}a,b,4.5\nc,d,-1\ne,f,0\n", "line 3: score is -1, .* no score; drop .* --scale -1 4.5"),
-    "opening quote.csv": (f'{HEADER}"a,b,1\nc,d,2\n"Go" she said,f,3\n', "line 2: a field begins with .*line 4: "),
-    "joined.csv": (f'{HEADER}a,b,4\n"c,d,2\ne,f",3\n', 'line 3: a quote joins it with the lines up to 4.*""'),
+    "no gold.csv": (
+        f"{HEADER}a,b,4.5\nc,d,-1\ne,f,0\n",
+        "line 3: score is -1, .* no score; drop .* --scale -1 4.5",
+    ),
+    "opening quote.csv": (
+        f'{HEADER}"a,b,1\nc,d,2\n"Go" she said,f,3\n',
+        "line 2: a field begins with .*line 4: ",
+    ),
+    "joined.csv": (
+        f'{HEADER}a,b,4\n"c,d,2\ne,f",3\n',
+        'line 3: a quote joins it with the lines up to 4.*""',
+    ),
     "joined texts.csv": ('query,positive,negative\na,b,"c\nd,e,f"\n', "line 2: a quote joins it"),
-    "one uneven.txt": ("The boat\tThe ship\t1\nA cook\tA chef\t1\nHe sleeps\tawake\n", "or a table; rename"),
+    "one uneven.txt": (
+        "The boat\tThe ship\t1\nA cook\tA chef\t1\nHe sleeps\tawake\n",
+        "or a table; rename",
+    ),
     "bars.txt": ("1||a b||c d\n0||e f||g h\n1||i j k\n", "reads as a header or a table"),
     "semicolons.txt": ("a b;c d\ne f;g h\n\ni j;k l\n", "reads as a header or a table"),
-    "commas.txt": ("The boat leaves,The ship departs,4\nA cook,A chef,5\n", "reads as a header or a table"),
+    "commas.txt": (
+        "The boat leaves,The ship departs,4\nA cook,A chef,5\n",
+        "reads as a header or a table",
+    ),
     "objects.txt": ('{"text": "a b"}\n{"text": "c d"}\n', "reads as a header or a table"),
     "names.txt": ("anchor,positive,negative\na,b,c\n", "reads as a header or a table"),
     "some mac.txt": ("one\ntwo\rthree\n", "line 2: a carriage return"),
     "some mac.csv": ("text\none\ntwo\rthree\n", "line 3: a carriage return"),
     "nul.csv": (f"{HEADER}a,b,1\nc,d\0,2\n", "line 3: byte 0x00 is not UTF-8"),
     "utf-16 without a mark.csv": (HEADER.encode("utf-16-le"), "line 1: byte 0x00 is not UTF-8"),
-    "list.jsonl": ('{"text": "a"}\n{"text": ["b", "c"]}\n', r"line 2: text is .*\(list\), not text"),
+    "list.jsonl": (
+        '{"text": "a"}\n{"text": ["b", "c"]}\n',
+        r"line 2: text is .*\(list\), not text",
+    ),
     "number.jsonl": ('{"text": "a"}\n{"text": 7}\n', r"line 2: text is '7' \(int\), not text"),
-    "truth.jsonl": ('{"text": "a"}\n\n{"text": true}\n', r"line 3: text is 'True' \(bool\), not text"),
+    "truth.jsonl": (
+        '{"text": "a"}\n\n{"text": true}\n',
+        r"line 3: text is 'True' \(bool\), not text",
+    ),
     "passages.jsonl": (
         '{"query": "a", "pos": [{"text": "b"}], "neg": ["c"]}\n',
         r"line 1: pos is .*\(dict\), not text",
     ),
-    "nested.jsonl": ('{"query": "a", "pos": ["x"], "neg": ["c", ["d"]]}\n', r"line 1: neg is .*\(list\), not text"),
-    "anchors.jsonl": ('{"anchor": ["a"], "positive": ["b"], "negative": ["c"]}\n', "line 1: anchor is .*list"),
-    "no negative.jsonl": ('{"query": "a", "pos": ["b"]}\n', "without a score or a negative.*negative=NAME"),
-    "empty lists.jsonl": ('{"query": "a", "pos": ["b"], "neg": []}\n', "no row has both a text in pos and one in neg"),
+    "nested.jsonl": (
+        '{"query": "a", "pos": ["x"], "neg": ["c", ["d"]]}\n',
+        r"line 1: neg is .*\(list\), not text",
+    ),
+    "anchors.jsonl": (
+        '{"anchor": ["a"], "positive": ["b"], "negative": ["c"]}\n',
+        "line 1: anchor is .*list",
+    ),
+    "no negative.jsonl": (
+        '{"query": "a", "pos": ["b"]}\n',
+        "without a score or a negative.*negative=NAME",
+    ),
+    "empty lists.jsonl": (
+        '{"query": "a", "pos": ["b"], "neg": []}\n',
+        "no row has both a text in pos and one in neg",
+    ),
     "excel alone.csv": ("sep=;\n", "has a header .* but no rows"),
-    "two golds.csv": ("sentence1,sentence2,rating,grade\na,b,1,2\n", "score could be 'rating' or 'grade'"),
+    "two golds.csv": (
+        "sentence1,sentence2,rating,grade\na,b,1,2\n",
+        "score could be 'rating' or 'grade'",
+    ),
     "header.txt": ("Sentence\none\ntwo\n", "line 1, 'Sentence', reads as a header"),
     "a table.txt": ("a\tb\t1\nc\td\t2\n", "or a table; rename the file to .tsv"),
-    "open quote.csv": (f'{HEADER}"a,b,1\nc,d,2\n', "line 2: a field begins with a quote and does not end"),
+    "open quote.csv": (
+        f'{HEADER}"a,b,1\nc,d,2\n',
+        "line 2: a field begins with a quote and does not end",
+    ),
     "latin.csv": (f"{HEADER}a,é,1\n".encode("latin-1"), "line 2: byte 0xe9 is not UTF-8"),
-    "half a letter.jsonl": ('{"text": "a"}\n{"text": "\\ud800"}\n', "line 2: .*surrogates not allowed"),
+    "half a letter.jsonl": (
+        '{"text": "a"}\n{"text": "\\ud800"}\n',
+        "line 2: .*surrogates not allowed",
+    ),
     "array.jsonl": ('[{"text1": "a"}]\n', "line 1: not a JSON object"),
     "blank.csv": ('text\n""\n" "\n', "line 2: text is empty .the first of 2 such rows"),
     "cut.csv.gz": (gzip.compress(b"sentence\n" + bytes(range(97, 123)) * 9)[:30], "cannot be read"),
@@ -221,7 +313,11 @@ def test_a_file_is_read_as_it_is_meant(tmp_path: Path) -> None:
 
 
 PROSE = [
-    ["1,000 people came, and 300 left.", "In 1990, 3 men sailed to Rome, then to Paris", "1990, a good year"],
+    [
+        "1,000 people came, and 300 left.",
+        "In 1990, 3 men sailed to Rome, then to Paris",
+        "1990, a good year",
+    ],
     ["It was the spring of 1,000", "They moved on May 1, 1990", "Paris, 2024"],
     ["She sang; he danced.", "The seller delivers;", "Rain fell; the match was cancelled;"],
     ["Weather today | The Daily News", "Sport: a late goal | The Daily News"],
@@ -253,7 +349,9 @@ def test_a_file_that_would_be_read_wrongly_is_refused_in_one_line(tmp_path: Path
 
 def test_a_file_in_utf_16_is_read(tmp_path: Path) -> None:
     for encoding in ("utf-16", "utf-8-sig"):
-        (tmp_path / "unicode.tsv").write_bytes(f"{HEADER}Grüße,b,1\nc,d,0\n".replace(",", "\t").encode(encoding))
+        (tmp_path / "unicode.tsv").write_bytes(
+            f"{HEADER}Grüße,b,1\nc,d,0\n".replace(",", "\t").encode(encoding)
+        )
         assert load_pairs(tmp_path / "unicode.tsv").sentence1 == ["Grüße", "c"]
     with pytest.raises(DataError, match="in lower case"):
         load_pairs("My.Csv")
@@ -266,12 +364,21 @@ LISTS = [
     {"query": "k", "pos": None, "neg": ["l"], "id": 4},
     {"query": "m", "pos": "n", "neg": ["o"], "id": 5},
 ]
-COMBINED = [("a", "b", "d"), ("a", "b", "e"), ("a", "c", "d"), ("a", "c", "e"), ("f", "g", "h"), ("m", "n", "o")]
+COMBINED = [
+    ("a", "b", "d"),
+    ("a", "b", "e"),
+    ("a", "c", "d"),
+    ("a", "c", "e"),
+    ("f", "g", "h"),
+    ("m", "n", "o"),
+]
 
 
 def test_lists_of_positives_and_negatives_become_a_triplet_for_each_two(tmp_path: Path) -> None:
     (tmp_path / "lists.jsonl").write_text("".join(json.dumps(row) + "\n" for row in LISTS))
-    frame = pd.DataFrame(LISTS).replace({"n": None}).assign(pos=[["b", "c"], ["g"], ["j"], None, ["n"]])
+    frame = (
+        pd.DataFrame(LISTS).replace({"n": None}).assign(pos=[["b", "c"], ["g"], ["j"], None, ["n"]])
+    )
     frame.to_parquet(tmp_path / "lists.parquet")
     renamed = frame.rename(columns={"query": "anchor", "pos": "positives", "neg": "hard_negatives"})
     for data in (
@@ -284,12 +391,16 @@ def test_lists_of_positives_and_negatives_become_a_triplet_for_each_two(tmp_path
     ):
         assert rows(data) == COMBINED
         assert data.extra == {"id": ["1", "1", "1", "1", "2", "5"]}
-        assert re.search(r"6 triplets of the lists in 3 rows \(2 rows without \w+ or \w+ left out\)", data.source)
+        assert re.search(
+            r"6 triplets of the lists in 3 rows \(2 rows without \w+ or \w+ left out\)", data.source
+        )
     named = {"pos": "positive", "neg": "negative"}
     for score in ("label", "score"):  # the columns of pairs are there too
         frame.rename(columns=named).assign(**{score: 1}).to_parquet(tmp_path / "graded.parquet")
         assert rows(load_data(tmp_path / "graded.parquet")) == COMBINED
-    wide = pd.DataFrame({"query": ["a", "b"], "pos": [["c"], ["d"]], "neg": [["e"] * 3, ["f", b"g"]]})
+    wide = pd.DataFrame(
+        {"query": ["a", "b"], "pos": [["c"], ["d"]], "neg": [["e"] * 3, ["f", b"g"]]}
+    )
     with pytest.raises(DataError, match=r"frame, row 1: neg is \"b'g'\" \(bytes\), not text"):
         Triplets.from_frame(wide)
 
@@ -301,7 +412,10 @@ def test_cells_that_are_no_text_never_become_text() -> None:
         with pytest.raises(DataError, match=r"row 1: (sentence|sentence1) is .*, not text"):
             Pairs.from_lists(["a", cell], ["c", "d"], [0, 1])
     assert Sentences.from_lists(["007", None, "a", math.nan]).sentences == ["007", " ", "a", " "]
-    assert Sentences.from_frame({"text": ["a", "b"], "tags": [["x"], {"y": 1}]}).extra["tags"] == ["['x']", "{'y': 1}"]
+    assert Sentences.from_frame({"text": ["a", "b"], "tags": [["x"], {"y": 1}]}).extra["tags"] == [
+        "['x']",
+        "{'y': 1}",
+    ]
     twice = pd.DataFrame([["a", "b", 1]], columns=["text", "text", "score"])
     with pytest.raises(DataError, match=r"frame: a column name is repeated \(text\)"):
         Sentences.from_frame(twice)
@@ -313,7 +427,10 @@ def test_one_content_from_a_file_or_from_memory_is_one_set(tmp_path: Path) -> No
     frame.to_csv(tmp_path / "a.tsv.gz", sep="\t", index=False)
     one, other = (load_pairs(tmp_path / name) for name in ("a.csv", "a.tsv.gz"))
     assert one.checksum == other.checksum
-    for made in (Pairs.from_lists(*(frame[name] for name in frame)), Pairs.from_frame(Dataset.from_pandas(frame))):
+    for made in (
+        Pairs.from_lists(*(frame[name] for name in frame)),
+        Pairs.from_frame(Dataset.from_pandas(frame)),
+    ):
         assert rows(made) == rows(other) == TWO
     with pytest.raises(DataError, match=r"row 0: sentence1 is empty \(the first of 2 such rows\)"):
         Pairs.from_lists(["", "b", None], ["c", "d", "e"], [1, 2, 3])
@@ -321,7 +438,17 @@ def test_one_content_from_a_file_or_from_memory_is_one_set(tmp_path: Path) -> No
     with pytest.raises(DataError, match="line 3: negative is empty"):
         load_data(tmp_path / "three.csv")
     with pytest.raises(DataError, match="gold of row 1"):
-        Pairs("mine", ["a", "b"], ["c", "d"], np.array([0.5, np.nan]), None, ["0", "1"], (0, 1), "made", "")
+        Pairs(
+            "mine",
+            ["a", "b"],
+            ["c", "d"],
+            np.array([0.5, np.nan]),
+            None,
+            ["0", "1"],
+            (0, 1),
+            "made",
+            "",
+        )
 
 
 def test_the_kind_follows_from_the_columns_and_empty_sentences_are_kept(tmp_path: Path) -> None:
@@ -342,7 +469,12 @@ def test_the_kind_follows_from_the_columns_and_empty_sentences_are_kept(tmp_path
     with pytest.raises(DataError, match="mr holds labelled, not sentences"):
         load_training(training("mr"))
     (tmp_path / "my sentences.txt").write_bytes(b"one\r\ntwo\twords\n\nthree")
-    assert load_sentences(tmp_path / "my sentences.txt").sentences == ["one", "two words", " ", "three"]
+    assert load_sentences(tmp_path / "my sentences.txt").sentences == [
+        "one",
+        "two words",
+        " ",
+        "three",
+    ]
     for name in ("a column.csv", "a column.tsv"):
         (tmp_path / name).write_text("text\na\n\nb\n")
         assert load_sentences(tmp_path / name).sentences == ["a", " ", "b"]
@@ -356,10 +488,19 @@ def test_columns_and_scale_that_are_chosen_overrule_the_guess(tmp_path: Path) ->
     assert (rows(pairs), pairs.score_range) == ([("a", "b", 1.0), ("c", "d", 3.0)], (0, 4))
     assert pairs.extra == {"score": ["9", "9"]}
     wrong: list[tuple[Mapping[str, Any], str]] = [
-        ({"columns": {"sentence1": "left", "sentence2": "rigth"}}, "no column 'rigth' in .*; did you mean 'right'"),
+        (
+            {"columns": {"sentence1": "left", "sentence2": "rigth"}},
+            "no column 'rigth' in .*; did you mean 'right'",
+        ),
         ({"columns": {"negative": "left"}}, r"known: none.*the roles of pairs are sentence1"),
-        ({"columns": chosen, "scale": (0, 2)}, "line 3: how close is '3', not a number from 0 to 2"),
-        *(({"columns": chosen, "scale": scale}, "give the lowest score") for scale in ((5, 1), (0, 1, 5), "0-5")),
+        (
+            {"columns": chosen, "scale": (0, 2)},
+            "line 3: how close is '3', not a number from 0 to 2",
+        ),
+        *(
+            ({"columns": chosen, "scale": scale}, "give the lowest score")
+            for scale in ((5, 1), (0, 1, 5), "0-5")
+        ),
         ({"columns": chosen, "scale": (0, math.inf)}, r"scale is \(0, inf\)"),
     ]
     for options, refusal in wrong:
@@ -372,7 +513,11 @@ def test_columns_and_scale_that_are_chosen_overrule_the_guess(tmp_path: Path) ->
 
 
 def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Path) -> None:
-    made = [(f"query {query}", f"target {query}.{target}", 0.5 + target) for query in range(20) for target in range(4)]
+    made = [
+        (f"query {query}", f"target {query}.{target}", 0.5 + target)
+        for query in range(20)
+        for target in range(4)
+    ]
     frame = pd.DataFrame(made, columns=["sentence1", "sentence2", "score"]).assign(id=range(80))
     pairs = Pairs.from_frame(frame, name="mine", scale=(0, 10))
     parts = split(pairs, dev=0.2, test=0.1, seed=3)
@@ -383,15 +528,23 @@ def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Pa
     assert split(pairs, dev=0.2, test=0.1, seed=3)["dev"].checksum == parts["dev"].checksum
     assert split(pairs, dev=0.2, test=0.1, seed=4)["dev"].sentence1 != parts["dev"].sentence1
     back = load_pairs(write_split(parts, tmp_path)[1])
-    assert (rows(back), back.score_range, back.extra) == (rows(parts["dev"]), (0.0, 10.0), parts["dev"].extra)
+    assert (rows(back), back.score_range, back.extra) == (
+        rows(parts["dev"]),
+        (0.0, 10.0),
+        parts["dev"].extra,
+    )
     with pytest.raises(DataError, match="exists already"):
         write_split(parts, tmp_path)
     kept = {"sentence": list("abcdef"), "label": list("uvwxyz"), "a_raw": list("123456")}
     written = write_split(split(Sentences.from_frame(kept)), tmp_path / "labelled")
-    back = pd.concat([pd.read_csv(path, sep="\t", dtype=str) for path in written]).sort_values("sentence")
+    back = pd.concat([pd.read_csv(path, sep="\t", dtype=str) for path in written]).sort_values(
+        "sentence"
+    )
     assert back.to_dict("list") == kept
     with pytest.raises(DataError, match="'sentence' is a column that was not read"):
-        write_split(split(Sentences.from_frame(kept, columns={"sentence": "label"})), tmp_path / "refused")
+        write_split(
+            split(Sentences.from_frame(kept, columns={"sentence": "label"})), tmp_path / "refused"
+        )
     with pytest.raises(DataError, match="leave none to train on"):
         split(pairs, dev=0.5, test=0.5)
 
@@ -450,7 +603,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_pairs_carry_gold_scale_ids_and_source(root: Path) -> None:
     pairs = load_pairs("stsb-dev")
-    assert rows(pairs) == list(zip(STSB["sentence1"], STSB["sentence2"], [5.0, 0.0, 2.5], strict=True))
+    assert rows(pairs) == list(
+        zip(STSB["sentence1"], STSB["sentence2"], [5.0, 0.0, 2.5], strict=True)
+    )
     assert (pairs.score_range, pairs.subset, [*pairs.extra]) == (
         (0.0, 5.0),
         None,
@@ -459,7 +614,11 @@ def test_pairs_carry_gold_scale_ids_and_source(root: Path) -> None:
     assert pairs.pair_id == ["2012:MSRvid:1", "2012:MSRvid:2", "2013:MSRvid:1"]
     assert pairs.source == f"local {root / STSB_FILE} (3 rows; published: 1500)"
     put(root, STSB_FILE, STSB | {"source_year": ["2012"] * 3})
-    assert load_pairs("stsb-dev").pair_id == ["2012:MSRvid:1.0", "2012:MSRvid:2.0", "2012:MSRvid:1.1"]
+    assert load_pairs("stsb-dev").pair_id == [
+        "2012:MSRvid:1.0",
+        "2012:MSRvid:2.0",
+        "2012:MSRvid:1.1",
+    ]
     for column, value, refusal in (
         ("score", "5.01", "line 3: score is '5.01', not a number from 0 to 5"),
         ("sentence2", " ", "line 3: sentence2 is empty"),
@@ -468,7 +627,11 @@ def test_pairs_carry_gold_scale_ids_and_source(root: Path) -> None:
         put(root, STSB_FILE, STSB | {column: [STSB[column][0], value, STSB[column][2]]})
         with pytest.raises(DataError, match=f"stsb.dev.tsv.gz.*{refusal}"):
             load_pairs("stsb-dev")
-    columns = {"label": ["entailment", "-", "neutral"], "premise": list("abc"), "hypothesis": list("efg")}
+    columns = {
+        "label": ["entailment", "-", "neutral"],
+        "premise": list("abc"),
+        "hypothesis": list("efg"),
+    }
     put(root, "nli/snli.dev.tsv.gz", columns)
     pairs = load_pairs("snli-dev")
     assert (rows(pairs), pairs.pair_id, pairs.score_range) == (
@@ -478,13 +641,18 @@ def test_pairs_carry_gold_scale_ids_and_source(root: Path) -> None:
     )
     assert "1 rows without a gold label" in pairs.source
     put(root, "nli/snli.dev.tsv.gz", columns | {"label": ["entailment", "-", "maybe"]})
-    with pytest.raises(DataError, match="line 4: label is 'maybe', not one of 'contradiction', 'neutral'"):
+    with pytest.raises(
+        DataError, match="line 4: label is 'maybe', not one of 'contradiction', 'neutral'"
+    ):
         load_pairs("snli-dev")
     put(root, "transfer/cr.all.tsv.gz", {"label": ["1", "0"], "sentence": ["good", ""]})
-    assert rows(load_data("cr")) == [("good", 1), ("", 0)]  # an empty sentence is kept in a transfer task
+    # An empty sentence is kept in a transfer task.
+    assert rows(load_data("cr")) == [("good", 1), ("", 0)]
 
 
-def test_damaged_or_missing_content_is_an_error_and_not_downloaded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_or_missing_content_is_an_error_and_not_downloaded(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content = gzip.decompress((root / STSB_FILE).read_bytes())
     entry = {"file": STSB_FILE, "sha256_uncompressed": hashlib.sha256(content).hexdigest()}
     (root / "MANIFEST.json").write_text(json.dumps({"files": [entry]}))
@@ -521,7 +689,9 @@ def test_a_sample_is_drawn_from_all_files_in_order_with_a_checksum_of_its_own(ro
     assert one == two
 
 
-def test_suites_come_by_name_and_a_bad_one_stops_all(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_suites_come_by_name_and_a_bad_one_stops_all(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     assert list(load_suites(["world-test", "stsb-dev"])) == ["world-test", "stsb-dev"]
     with pytest.raises(DataError, match="no dataset 'stsb-devv'; did you mean 'stsb-dev'"):
         load_suites(SimpleNamespace(suites=["world-test", "stsb-devv"]))
@@ -534,7 +704,9 @@ def test_suites_come_by_name_and_a_bad_one_stops_all(root: Path, caplog: pytest.
     assert "use another encoder" in caplog.text
 
 
-def test_bundled_sets_are_whole_and_never_read_from_elsewhere(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bundled_sets_are_whole_and_never_read_from_elsewhere(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(root, "world/world.dev.tsv.gz", {"score": ["1"], "sentence1": ["a"], "sentence2": ["b"]})
     pairs = load_pairs("world-dev")
     assert pairs.source.startswith("bundled ")
@@ -544,29 +716,40 @@ def test_bundled_sets_are_whole_and_never_read_from_elsewhere(root: Path, monkey
     monkeypatch.delenv("WORKBENCH_DATA")
     table = check().set_index("name")
     assert table.index.tolist() == dataset_names()
-    assert table["status"][["world-dev", "sts12-test", "nli-triplets"]].tolist() == ["bundled", "hub", "missing"]
+    assert table["status"][["world-dev", "sts12-test", "nli-triplets"]].tolist() == [
+        "bundled",
+        "hub",
+        "missing",
+    ]
     assert set(table["problem"][table["status"] == "bundled"]) == {""}
-    assert table["rows"].fillna(0).tolist() == [describe(name)["rows"] or 0 for name in dataset_names()]
+    assert table["rows"].fillna(0).tolist() == [
+        describe(name)["rows"] or 0 for name in dataset_names()
+    ]
 
 
 # ---- the hub, as local folders and as its cache
 
 COMMIT = "e145e8bb659b2aa2669f32ef79cb4cdef6c58fef"
 SENTEVAL = {
-    "STS/STS12-en-test/STS.input.MSRpar.txt": "a  cat .\tone cat .\nnever graded\tat all\nlast\tpair\n",
+    "STS/STS12-en-test/STS.input.MSRpar.txt": "a  cat .\tone cat .\nnever graded\tat "
+    "all\nlast\tpair\n",
     "STS/STS12-en-test/STS.gs.MSRpar.txt": "4.5\n\n0\n",
     **{
         f"STS/STS12-en-test/STS.{part}.{subset}.txt": text
         for subset in ("MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews")
         for part, text in (("input", f"x {subset}\ty\n"), ("gs", "1.0\n"))
     },
-    "STS/STSBenchmark/sts-dev.csv": 'main-news\theadlines\t2015\t0003\t3.20\ta "quoted b\tc\tlicence note\n',
-    "SICK/SICK_trial.txt": "pair_ID\tsentence_A\tsentence_B\tscore\tjudgment\n4\tA dog\tA cat\t1.5\tNEUTRAL\n",
+    "STS/STSBenchmark/sts-dev.csv": 'main-news\theadlines\t2015\t0003\t3.20\ta "quoted '
+    "b\tc\tlicence note\n",
+    "SICK/SICK_trial.txt": "pair_ID\tsentence_A\tsentence_B\tscore\tjudgment\n4\tA dog\tA "
+    "cat\t1.5\tNEUTRAL\n",
     "MR/rt-polarity.pos": "caf\xe9 good\nfine\n",
     "MR/rt-polarity.neg": "bad\n",
     "SST/binary/sentiment-dev": "nice film\t1\ndull film\t0\n",
     "TREC/TREC_10.label": "NUM:dist How far ?\nLOC:city Where ?\n",
-    "MRPC/msr_paraphrase_test.txt": "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t10\t20\tOne .\tTwo .\r\n",
+    "MRPC/msr_paraphrase_test.txt": "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 "
+    "String\r\n1\t10\t20\tOne "
+    ".\tTwo .\r\n",
 }
 
 
@@ -584,7 +767,8 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     snapshot.mkdir(parents=True)
     with tarfile.open(snapshot / "senteval.tar", "w") as tar:
         for name, text in SENTEVAL.items():
-            content = text.encode("latin-1" if name.startswith("MR/") else "utf-8")  # as the real one
+            # As the real one.
+            content = text.encode("latin-1" if name.startswith("MR/") else "utf-8")
             member = tarfile.TarInfo(f"./{name}")
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
@@ -618,19 +802,27 @@ def test_every_kind_of_file_in_sentevals_archive_is_read() -> None:
     assert rows(load_pairs("mrpc-test"))[0] == ("One .", "Two .", 1.0)
     with pytest.raises(DataError, match=r"stsb-test: cannot read .*STSBenchmark/sts-test.csv"):
         load_pairs("stsb-test")
-    with pytest.raises(DataError, match=r"^wiki1m.*princeton-nlp/datasets-for-simcse.*WORKBENCH_DATA.*HF_HOME.*$"):
+    with pytest.raises(
+        DataError, match=r"^wiki1m.*princeton-nlp/datasets-for-simcse.*WORKBENCH_DATA.*HF_HOME.*$"
+    ):
         load_data("wiki1m")
 
 
 def test_labels_and_columns_of_the_hub_become_ours(hub: Path) -> None:
     snli = {"premise": list("abcd"), "hypothesis": list("efgh"), "label": [0, 1, 2, -1]}
     put_parquet(hub / "stanfordnlp/snli/plain_text/validation-00000-of-00001.parquet", snli)
-    card = "configs:\n- config_name: plain_text\n  data_files:\n  - split: validation\n    path: plain_text/val*\n"
+    card = (
+        "configs:\n- config_name: plain_text\n  data_files:\n  - split: validation\n    "
+        "path: plain_text/val*\n"
+    )
     (hub / "stanfordnlp/snli/README.md").write_text(f"---\n{card}---\n")
     pairs = load_pairs("snli-dev")
     assert pairs.gold.tolist() == [2.0, 1.0, 0.0]
-    assert pairs.source.startswith(f"hub stanfordnlp/snli at {CATALOGUE['snli-dev'].hub['revision']}")
-    folder = hub / "princeton-nlp/datasets-for-simcse"  # training files keep empty lines and the word None
+    assert pairs.source.startswith(
+        f"hub stanfordnlp/snli at {CATALOGUE['snli-dev'].hub['revision']}"
+    )
+    # Training files keep empty lines and the word None.
+    folder = hub / "princeton-nlp/datasets-for-simcse"
     folder.mkdir(parents=True)
     (folder / "wiki1m_for_simcse.txt").write_text("one\n\nthree\n")
     (folder / "nli_for_simcse.csv").write_text('sent0,sent1,hard_neg\n"a, b",None,NA\n')

@@ -1,8 +1,9 @@
-"""No step waits for its device, seen on the device "meta", whose tensors have a shape and no values.
+"""No step waits for its device, seen on the device "meta", whose tensors have a shape and no
+values.
 
-Reading a value or an index whose length depends on values raises there. The rest of what waits, or fails on a GPU, is
-refused by `Watch`. The fused optimizer of a training does not run on "meta": SGD stands for it.
-"""
+Reading a value or an index whose length depends on values raises there. The rest of what waits, or
+fails on a GPU, is refused by `Watch`. The fused optimizer of a training does not run on "meta": SGD
+stands for it."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,14 +31,29 @@ pytestmark = pytest.mark.usefixtures("no_type_checks")  # which torch.compile ca
 META = torch.device("meta")
 EVERY_TERM = {"cosent": 1.0, "beta": 1.0, "rank_weight": 1.0, "rank_lists": 1.0, "mlm_weight": 0.1}
 EVERY_TERM |= {"train": "world-train", "compose": "none", "ranking": "listmle"}
-TEMPLATES = {"pooling": "mask", "template": "a {sentence} [MASK]", "second_template": "the {sentence} [MASK]"}
+TEMPLATES = {
+    "pooling": "mask",
+    "template": "a {sentence} [MASK]",
+    "second_template": "the {sentence} [MASK]",
+}
 INTERACTION = {"model": "interaction"}
 # The forms of each method that differ in what a step computes.
 FORMS: dict[str, list[dict[str, Any]]] = {
-    "simcse": [{}, {"supervised": True, "pooling": "pooler", "mlp": False}, {"mlm_weight": 0.1, "chunk_size": 3}],
+    "simcse": [
+        {},
+        {"supervised": True, "pooling": "pooler", "mlp": False},
+        {"mlm_weight": 0.1, "chunk_size": 3},
+    ],
     "rankcse": [{}, {"ranking": "listmle"}, {"ranking": "cosent"}, {"consistency": "entropy"}],
-    "compcse": [{}, {"aggregation": "concat_difference_project", "partition": "tokens"}, {"pooling": "max"}],
-    "cosent": [{"objective": objective} for objective in ("cosent", "mse", "contrastive", "softmax", "triplet")]
+    "compcse": [
+        {},
+        {"aggregation": "concat_difference_project", "partition": "tokens"},
+        {"pooling": "max"},
+    ],
+    "cosent": [
+        {"objective": objective}
+        for objective in ("cosent", "mse", "contrastive", "softmax", "triplet")
+    ]
     + [{"objective": "contrastive", "contrastive_form": "hinge"}, INTERACTION]
     + [INTERACTION | {"objective": "cross_entropy"}],
     "rankencoder": [{}, {"similarity": "gaussian"}, {"ranks": "stored"}, TEMPLATES],
@@ -51,27 +67,46 @@ COMPILED = [(name, forms[0]) for name, forms in FORMS.items()]
 class Watch(TorchDispatchMode):
     """Refuse copies from the CPU that wait, and operations on tensors of both."""
 
-    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         result = operation(*args, **(kwargs or {}))
         tensors = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, Tensor)]
         # A single number of the CPU is an argument of a kernel, not a copy.
         places = {tensor.device.type for tensor in tensors if tensor.ndim}
         if len(places) > 1 and not (
-            operation._overloadpacket is torch.ops.aten._to_copy and (kwargs or {}).get("non_blocking")
+            operation._overloadpacket is torch.ops.aten._to_copy
+            and (kwargs or {}).get("non_blocking")
         ):
             raise RuntimeError(f"{operation} reads tensors of {sorted(places)}")
         return result
 
 
-def prepared(name: str, form: dict[str, Any], start: Path, teacher: Path, *sets: Any, **more: Any) -> Method:
+def prepared(
+    name: str, form: dict[str, Any], start: Path, teacher: Path, *sets: Any, **more: Any
+) -> Method:
     """Return a method that has read the one of `sets` of its kind; `more` are settings."""
-    asked: dict[str, Any] = {"encoder": str(start), "device": "cpu", "dropout": 0.1, "batch_size": 8, "max_steps": 4}
-    asked |= {"cache": str(start.parent / "cache"), "teachers": [str(start), str(teacher)], "base": str(teacher)}
+    asked: dict[str, Any] = {
+        "encoder": str(start),
+        "device": "cpu",
+        "dropout": 0.1,
+        "batch_size": 8,
+        "max_steps": 4,
+    }
+    asked |= {
+        "cache": str(start.parent / "cache"),
+        "teachers": [str(start), str(teacher)],
+        "base": str(teacher),
+    }
     asked |= {"corpus_size": 40, "pooling": "cls"} | more | form
     known = {*CONFIGS[name].model_fields, "model", "chunk_size"}
-    config = CONFIGS[name].from_parameters("demo", 0, {key: asked[key] for key in asked.keys() & known})
+    config = CONFIGS[name].from_parameters(
+        "demo", 0, {key: asked[key] for key in asked.keys() & known}
+    )
     method = METHODS[name](config)
-    method.prepare(next(data for data in sets if type(data).__name__.lower() == config.train_kinds[0]))
+    method.prepare(
+        next(data for data in sets if type(data).__name__.lower() == config.train_kinds[0])
+    )
     return method.to(method.encoder.device)
 
 
@@ -98,16 +133,22 @@ def build(spread_encoder: Path, wide_teacher: Path, sets: list[Any], listed: Pai
 
 
 @pytest.mark.parametrize("unpadded", [False, True])
-@pytest.mark.parametrize(("name", "form"), CASES, ids=lambda value: value if isinstance(value, str) else None)
+@pytest.mark.parametrize(
+    ("name", "form"), CASES, ids=lambda value: value if isinstance(value, str) else None
+)
 def test_no_step_waits_for_the_device(
     build: Any, name: str, form: dict[str, Any], unpadded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_model, "attends_unpadded", lambda device, width: unpadded and device == META)
+    monkeypatch.setattr(
+        _model, "attends_unpadded", lambda device, width: unpadded and device == META
+    )
     method = build(name, form)
     if unpadded:  # the backward pass of the kernel for float32 fails under a mode on "meta"
         method.encoder.bfloat16()
     optimizer = torch.optim.SGD(method.parameters(), lr=0.1, foreach=True)
-    state: Any = SimpleNamespace(optimizer=optimizer, scaler=torch.amp.GradScaler("meta", enabled=False))
+    state: Any = SimpleNamespace(
+        optimizer=optimizer, scaler=torch.amp.GradScaler("meta", enabled=False)
+    )
     with Watch():
         terms = _take_step(method, method, Plan(method.config, 12), state, 0)
     assert {term.device for term in terms.values()} == {META}
@@ -125,7 +166,9 @@ def test_what_waits_is_noticed(monkeypatch: pytest.MonkeyPatch, build: Any) -> N
     ):
         with pytest.raises((RuntimeError, NotImplementedError)), Watch():
             wait()
-    monkeypatch.setattr(losses, "listnet", lambda *lists, **_: lists[0].sum() * bool(lists[1].isnan().any()))
+    monkeypatch.setattr(
+        losses, "listnet", lambda *lists, **_: lists[0].sum() * bool(lists[1].isnan().any())
+    )
     with pytest.raises(RuntimeError, match="item"):
         test_no_step_waits_for_the_device(build, "rankcse", {}, False, monkeypatch)
 
@@ -133,7 +176,9 @@ def test_what_waits_is_noticed(monkeypatch: pytest.MonkeyPatch, build: Any) -> N
 # A remark of torch about "meta" under aot_eager, which has nothing to do with graphs.
 @pytest.mark.filterwarnings("ignore:.*an autograd kernel was not registered:UserWarning")
 @pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0:RuntimeWarning")
-@pytest.mark.parametrize(("name", "form"), COMPILED, ids=lambda value: value if isinstance(value, str) else None)
+@pytest.mark.parametrize(
+    ("name", "form"), COMPILED, ids=lambda value: value if isinstance(value, str) else None
+)
 def test_forward_and_loss_are_one_graph(build: Any, name: str, form: dict[str, Any]) -> None:
     method, compiler = build(name, form), {"backend": "aot_eager", "fullgraph": True}
     torch._dynamo.reset()
@@ -147,14 +192,26 @@ def test_ranks_on_a_device_are_bitwise_those_on_a_cpu(kinds: int | None) -> None
     scores = scores if kinds is None else (scores * kinds).round()
     assert torch.equal(ranks._rank_on_device(scores), ranks._rank_on_cpu(scores))
     scores[1, 7] = torch.nan
-    assert ranks._rank_on_device(scores).isnan().any(dim=1).tolist() == [False, True, False, False, False, False]
+    assert ranks._rank_on_device(scores).isnan().any(dim=1).tolist() == [
+        False,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("mode", [0, 2])
-def test_fit_restores_the_mode_of_deterministic_algorithms(build: Any, monkeypatch: Any, mode: int) -> None:
+def test_fit_restores_the_mode_of_deterministic_algorithms(
+    build: Any, monkeypatch: Any, mode: int
+) -> None:
     method, seen = build("simcse", {}), []
-    monkeypatch.setattr(Encoder, "device", torch.device("cuda"))  # `prepare` comes before anything is computed there
-    monkeypatch.setattr(method, "prepare", lambda _: [seen.append(torch.get_deterministic_debug_mode()), 1 / 0])
+    # `prepare` comes before anything is computed there.
+    monkeypatch.setattr(Encoder, "device", torch.device("cuda"))
+    monkeypatch.setattr(
+        method, "prepare", lambda _: [seen.append(torch.get_deterministic_debug_mode()), 1 / 0]
+    )
     torch.set_deterministic_debug_mode(mode)
     try:
         with pytest.raises(ZeroDivisionError):
@@ -165,5 +222,7 @@ def test_fit_restores_the_mode_of_deterministic_algorithms(build: Any, monkeypat
 
 
 def test_a_device_that_is_missing_is_refused():
-    with pytest.raises(EncoderError, match="'cuda:99' is not available here; choose 'auto' or 'cpu'"):
+    with pytest.raises(
+        EncoderError, match="'cuda:99' is not available here; choose 'auto' or 'cpu'"
+    ):
         choose_hardware("cuda:99", "fp32")

@@ -12,21 +12,34 @@ from pathlib import Path
 import pytest
 
 from workbench.cli import overrides_of
-from workbench.config import BUNDLED_MODELS, CONFIGS, SEVEN_STS, BaselineConfig, CoSENTConfig, TrainingConfig
+from workbench.config import (
+    BUNDLED_MODELS,
+    CONFIGS,
+    SEVEN_STS,
+    BaselineConfig,
+    CoSENTConfig,
+    TrainingConfig,
+)
 from workbench.data import TRANSFER, dataset_names
 from workbench.data._catalogue import CATALOGUE
 from workbench.files import OWN_FILES
 from workbench.views.papers import read_papers
 
 PROJECT = Path(__file__).resolve().parent.parent
-DOCUMENTS = sorted([*PROJECT.glob("docs/*.md"), PROJECT / "README.md", PROJECT / "data" / "README.md"])
+DOCUMENTS = sorted(
+    [*PROJECT.glob("docs/*.md"), PROJECT / "README.md", PROJECT / "data" / "README.md"]
+)
 TEXT = "\n".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
 LOOP = re.compile(r"for (\w+) in ([^;`]+); do (workbench run [^;`]+); done")
 
 
 def commands(text: str) -> list[str]:
     """Return the commands in a text; a shell loop gives one command per iteration, in order."""
-    turns = [c.replace(f"${name}", value) for name, values, c in LOOP.findall(text) for value in values.split()]
+    turns = [
+        c.replace(f"${name}", value)
+        for name, values, c in LOOP.findall(text)
+        for value in values.split()
+    ]
     found = [*turns, *re.findall(r"workbench run [a-z][^`\n|#]*", LOOP.sub("", text))]
     return [" ".join(command.split()) for command in found]
 
@@ -60,7 +73,9 @@ def test_there_are_commands_for_every_method():
 def resolved(command: str) -> TrainingConfig:
     parsed = parse(command)
     seed = 0 if "N" in parsed["seed"] else int(parsed["seed"])
-    return CONFIGS[parsed["method"]].from_parameters(parsed["profile"], seed, overrides_of(parsed["set"]))
+    return CONFIGS[parsed["method"]].from_parameters(
+        parsed["profile"], seed, overrides_of(parsed["set"])
+    )
 
 
 EVALUATES = sorted(set(re.findall(r"`(workbench evaluate [^`]+)`", TEXT)))
@@ -91,24 +106,51 @@ def test_every_command_of_the_documents_resolves(command: str):
 
 @pytest.mark.parametrize(
     ("paper", "tables", "tasks"),
-    [("rankcse", ("2", "4", "5"), {"average"}), ("compcse", ("1", "2", "3", "4", "5", "6"), {"average", "STS-B dev"})],
+    [
+        ("rankcse", ("2", "4", "5"), {"average"}),
+        ("compcse", ("1", "2", "3", "4", "5", "6"), {"average", "STS-B dev"}),
+    ],
 )
-def test_every_published_value_of_a_method_has_its_command(paper: str, tables: tuple[str, ...], tasks: set[str]):
+def test_every_published_value_of_a_method_has_its_command(
+    paper: str, tables: tuple[str, ...], tasks: set[str]
+):
     name = {"rankcse": "RankCSE", "compcse": "CompCSE"}[paper]
-    with (PROJECT / "data" / "published" / f"{paper}.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["table"] in [f"{name} table {number}" for number in tables]]
-    own = [row for row in rows if row["task"] in tasks and (row["method"].startswith(name) or row["task"] != "average")]
+    with (PROJECT / "data" / "published" / f"{paper}.csv").open(
+        encoding="utf-8", newline=""
+    ) as file:
+        rows = [
+            row
+            for row in csv.DictReader(file)
+            if row["table"] in [f"{name} table {number}" for number in tables]
+        ]
+    own = [
+        row
+        for row in rows
+        if row["task"] in tasks and (row["method"].startswith(name) or row["task"] != "average")
+    ]
     lines = (PROJECT / "docs" / "reproducing.md").read_text(encoding="utf-8").splitlines()
     expected = {line.split(" | ")[3] for line in lines if f"| `workbench run {paper} " in line}
     # One value per command, or a test value and its dev value.
-    alone = {value for cell in expected if (value := re.fullmatch(r"([\d.]+)?(?:, )?(?:dev ([\d.]+))?", cell))}
-    missing = [row for row in own if row["value"] not in {text for value in alone for text in value.groups()}]
+    alone = {
+        value
+        for cell in expected
+        if (value := re.fullmatch(r"([\d.]+)?(?:, )?(?:dev ([\d.]+))?", cell))
+    }
+    missing = [
+        row
+        for row in own
+        if row["value"] not in {text for value in alone for text in value.groups()}
+    ]
     assert len(own) > 20
     assert not missing
 
 
 TASKS = {suite: task for task, suite in read_papers()["cosent"]["suites"].items()}
-BACKBONES = {"bert-base-uncased": "BERT-base", "bert-large-uncased": "BERT-large", "bert-base-chinese": "BERT-base"}
+BACKBONES = {
+    "bert-base-uncased": "BERT-base",
+    "bert-large-uncased": "BERT-large",
+    "bert-base-chinese": "BERT-base",
+}
 BACKBONES |= {"roberta-base": "RoBERTa-base", "roberta-large": "RoBERTa-large"}
 BACKBONES |= {"hfl/chinese-roberta-wwm-ext": "RoBERTa-base"}
 
@@ -118,19 +160,29 @@ def published_name(config: CoSENTConfig, table: str) -> str:
     if config.architecture == "cross-encoder":
         return {"cosent": "interaction CoSENT", "cross_entropy": "interaction CE"}[config.objective]
     transfer = "nli" in config.train and config.suites != ["allnli-test"]
-    pooling = {"mean": "Mean", "cls": "CLS", "max": "Max", "avg_first_last": "first-last"}[config.pooling]
+    pooling = {"mean": "Mean", "cls": "CLS", "max": "Max", "avg_first_last": "first-last"}[
+        config.pooling
+    ]
     if table in ("VIII", "IX"):
         return f"CoSENT{'-NLI' if transfer else ''} {pooling}"
     if transfer:
         return {"cosent": "CoSENT-NLI", "softmax": "SBERT-NLI"}[config.objective]
     contrastive = f"SBERT contrastive epsilon={config.epsilon:g}"
-    names = {"cosent": "CoSENT", "mse": "SBERT MSE", "softmax": "SBERT softmax", "contrastive": contrastive}
+    names = {
+        "cosent": "CoSENT",
+        "mse": "SBERT MSE",
+        "softmax": "SBERT softmax",
+        "contrastive": contrastive,
+    }
     return names[config.objective]
 
 
 def test_every_command_of_cosent_means_the_published_value_beside_it():
     with (PROJECT / "data" / "published" / "cosent.csv").open(encoding="utf-8", newline="") as file:
-        rows = [(r["table"].split()[-1], r["model"], r["method"], r["task"], r["value"]) for r in csv.DictReader(file)]
+        rows = [
+            (r["table"].split()[-1], r["model"], r["method"], r["task"], r["value"])
+            for r in csv.DictReader(file)
+        ]
     published = {row[:4]: row[4] for row in rows}
     named = set()
     for line in (PROJECT / "docs" / "reproducing.md").read_text(encoding="utf-8").splitlines():
@@ -138,18 +190,28 @@ def test_every_command_of_cosent_means_the_published_value_beside_it():
         if found is None:
             continue
         _, command, _, expected, *_ = line.split(" | ")
-        runs = [config for turn in commands(command) if isinstance(config := resolved(turn), CoSENTConfig)]
+        runs = [
+            config
+            for turn in commands(command)
+            if isinstance(config := resolved(turn), CoSENTConfig)
+        ]
         keys = [
             (found[1], BACKBONES[config.encoder], published_name(config, found[1]), task)
             for config in runs
-            for task in (["average"] if config.suites == SEVEN_STS else [TASKS[suite] for suite in config.suites])
+            for task in (
+                ["average"]
+                if config.suites == SEVEN_STS
+                else [TASKS[suite] for suite in config.suites]
+            )
         ]
         assert [published[key] for key in keys] == expected.split(" / "), line
         named |= set(keys)
-    # Of table III the averages; of others the values, not their averages; table V is of transfer tasks, X is judged;
-    # mean pooling in VIII is IV again. What the paper quotes has no command.
+    # Of table III the averages; of others the values, not their averages; table V is of transfer
+    # tasks, X is judged; mean pooling in VIII is IV again. What the paper quotes has no command.
     trained = {
-        key for key in published if key[2].startswith(("CoSENT", "SBERT", "interaction")) and key[0] not in ("V", "X")
+        key
+        for key in published
+        if key[2].startswith(("CoSENT", "SBERT", "interaction")) and key[0] not in ("V", "X")
     }
     trained -= {key for key in trained if key[3] == "row average" or key[2] == "CoSENT Mean"}
     trained -= {key for key in trained if key[0] == "III" and key[3] != "average"}
@@ -182,7 +244,9 @@ def test_every_function_that_the_documents_name_exists(name: str):
             found = importlib.import_module(f"{found.__name__}.{part}")  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(PROJECT).as_posix())
+@pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda path: path.relative_to(PROJECT).as_posix()
+)
 def test_every_link_of_a_document_leads_to_a_file_and_a_heading(document: Path):
     for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8")):
         path, _, heading = target.partition("#")
@@ -192,24 +256,47 @@ def test_every_link_of_a_document_leads_to_a_file_and_a_heading(document: Path):
         assert linked.exists(), target
         if heading:
             titles = re.findall(r"^#+ (.+)$", linked.read_text(encoding="utf-8"), re.MULTILINE)
-            assert heading in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles], target
+            assert heading in [
+                re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles
+            ], target
 
 
 @pytest.mark.slow
 def test_the_site_is_built_without_a_network_and_every_link_in_it_leads_somewhere(tmp_path: Path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    pages = {path.relative_to(tmp_path / "site").as_posix(): path for path in (tmp_path / "site").rglob("*.html")}
-    made = {*(f"{path.stem}.html" for path in PROJECT.glob("docs/*.md")), *(f"methods/{name}.html" for name in CONFIGS)}
+    pages = {
+        path.relative_to(tmp_path / "site").as_posix(): path
+        for path in (tmp_path / "site").rglob("*.html")
+    }
+    made = {
+        *(f"{path.stem}.html" for path in PROJECT.glob("docs/*.md")),
+        *(f"methods/{name}.html" for name in CONFIGS),
+    }
     assert made <= set(pages)
     for page, name in {"losses": "losses.info_nce", "encoder": "encoder.Encoder.encode"}.items():
         assert f'id="workbench.{name}"' in pages[f"api/{page}.html"].read_text(encoding="utf-8")
-    ours = {name: path.read_text(encoding="utf-8") for name, path in pages.items() if not name.startswith("notebooks/")}
+    ours = {
+        name: path.read_text(encoding="utf-8")
+        for name, path in pages.items()
+        if not name.startswith("notebooks/")
+    }
     for name, text in ours.items():
         fetched = re.findall(r"<(?:script|img|link)[^>]*(?:src|href)=\"(https?:[^\"]+)", text)
         assert not fetched, f"{name} fetches {fetched}"
-        for target in re.findall(r"<(?:a|img|script|link)[^>]* (?:src|href)=\"(?!\w+:|#|/)([^\"#?]+)", text):
+        for target in re.findall(
+            r"<(?:a|img|script|link)[^>]* (?:src|href)=\"(?!\w+:|#|/)([^\"#?]+)", text
+        ):
             assert (pages[name].parent / target).exists(), f"{name}: {target}"
 
 

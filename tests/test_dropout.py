@@ -1,4 +1,5 @@
-"""Fast dropout: rate, expectation, independence and gradient; in eval mode the backbone is unchanged."""
+"""Fast dropout: rate, expectation, independence and gradient; in eval mode the backbone is
+unchanged."""
 
 import math
 
@@ -18,7 +19,8 @@ SIGMAS = 5.0  # one in two million draws exceeds it
 def test_the_rate_and_the_expectation_hold_in_each_quarter_of_the_words(rate: float) -> None:
     torch.manual_seed(0)
     dropped = cheap_dropout(torch.ones(N), rate)
-    # Four elements share a 64-bit word: a word with a constant bit would show in one of the four only.
+    # Four elements share a 64-bit word: a word with a constant bit would show in one of the four
+    # only.
     for part in dropped.view(-1, 4).T:
         error = SIGMAS * math.sqrt(rate * (1 - rate) / len(part))
         assert abs((part == 0).double().mean() - rate) < error + 2**-17
@@ -49,13 +51,18 @@ def test_in_eval_the_backbone_is_bit_for_bit_as_it_was(kind: str) -> None:
     assert fast.config._attn_implementation == ATTENTION
     assert sum(isinstance(part, CheapDropout) for part in fast.modules()) == 1 + 3 * 3
     assert list(plain.state_dict()) == list(fast.state_dict())
-    batch = {"input_ids": torch.randint(5, 25, (6, 9)), "attention_mask": torch.ones(6, 9, dtype=torch.long)}
+    batch = {
+        "input_ids": torch.randint(5, 25, (6, 9)),
+        "attention_mask": torch.ones(6, 9, dtype=torch.long),
+    }
     batch["attention_mask"][1:, 5:] = 0
     with torch.no_grad():
         assert torch.equal(plain(**batch).last_hidden_state, fast(**batch).last_hidden_state)
 
 
-def test_training_on_a_cpu_never_enters_fused_attention_at_dropout_0_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_on_a_cpu_never_enters_fused_attention_at_dropout_0_neither(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model = fast_dropout(tiny_model("bert"))
     for part in model.modules():
         if isinstance(part, CheapDropout):
@@ -67,7 +74,9 @@ def test_training_on_a_cpu_never_enters_fused_attention_at_dropout_0_neither(mon
 
 
 @pytest.mark.parametrize("where", ["hidden_dropout_prob", "attention_probs_dropout_prob"])
-def test_training_drops_hidden_states_and_attention_with_the_mean_and_spread_of_torch(where: str) -> None:
+def test_training_drops_hidden_states_and_attention_with_the_mean_and_spread_of_torch(
+    where: str,
+) -> None:
     models = [tiny_model("bert", layers=1), fast_dropout(tiny_model("bert", layers=1))]
     ids = torch.randint(5, 25, (1, 9), generator=torch.Generator().manual_seed(0)).expand(4000, -1)
     mask = (torch.arange(9) < 7).long().expand(4000, -1)
@@ -75,7 +84,9 @@ def test_training_drops_hidden_states_and_attention_with_the_mean_and_spread_of_
     for model in models:
         for part in model.modules():
             if isinstance(part, torch.nn.Dropout):
-                attention = any(part is layer.attention.self.dropout for layer in model.encoder.layer)
+                attention = any(
+                    part is layer.attention.self.dropout for layer in model.encoder.layer
+                )
                 part.p = 0.3 if attention == where.startswith("attention") else 0.0
         torch.manual_seed(5)
         with torch.no_grad():
@@ -84,4 +95,5 @@ def test_training_drops_hidden_states_and_attention_with_the_mean_and_spread_of_
     (mean, spread), (fast_mean, fast_spread) = moments
     assert spread.min() > 0.01
     assert ((mean - fast_mean).abs() / spread).max() < SIGMAS * math.sqrt(2 / 4000)
-    assert (fast_spread / spread - 1).abs().max() < 0.15  # the kurtosis of such sums is that of few terms
+    # The kurtosis of such sums is that of few terms.
+    assert (fast_spread / spread - 1).abs().max() < 0.15

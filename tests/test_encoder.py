@@ -70,13 +70,17 @@ def test_one_sentence_an_empty_one_and_none(encoder: Encoder) -> None:
     assert torch.equal(encoder.encode([""]), encoder.encode([" "]))
 
 
-def test_sentences_past_the_limit_are_cut_with_one_warning(encoder: Encoder, caplog: pytest.LogCaptureFixture) -> None:
+def test_sentences_past_the_limit_are_cut_with_one_warning(
+    encoder: Encoder, caplog: pytest.LogCaptureFixture
+) -> None:
     assert encoder.max_seq_length == POSITIONS
     long = " ".join(WORDS[i % len(WORDS)] for i in range(10_000))
     cut = " ".join(long.split()[: POSITIONS - 2])
     with caplog.at_level(logging.WARNING):
         rows = encoder.encode([long, "a dog", long + " red"])
-    assert caplog.messages == [f"2 of 3 distinct sentences are longer than {POSITIONS} tokens and were cut"]
+    assert caplog.messages == [
+        f"2 of 3 distinct sentences are longer than {POSITIONS} tokens and were cut"
+    ]
     caplog.clear()
     assert_close(rows[0], encoder.encode([cut])[0], **CLOSE)
     assert not caplog.records  # a sentence of exactly the limit is whole
@@ -85,7 +89,11 @@ def test_sentences_past_the_limit_are_cut_with_one_warning(encoder: Encoder, cap
 def test_batches_padded_to_a_multiple_stay_within_the_positions(
     encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sentences = [" ".join(WORDS[i % len(WORDS)] for i in range(POSITIONS)), "a dog", "a red dog eats"]
+    sentences = [
+        " ".join(WORDS[i % len(WORDS)] for i in range(POSITIONS)),
+        "a dog",
+        "a red dog eats",
+    ]
     expected = encoder.encode(sentences)
     # 40 positions are no multiple of 16: rounded up, the longest sentence would take 48.
     monkeypatch.setattr(_model, "_MULTIPLES", {"cpu": 16})
@@ -98,14 +106,20 @@ def test_training_batches_are_cut_at_train_length_and_encode_is_not(folder: Path
     assert encoder.tokenize([sentence])["input_ids"].shape == (1, 8)
     assert encoder.tokenize([sentence], train_length=11)["input_ids"].shape == (1, 11)
     assert encoder.tokenize([sentence])["input_ids"][0, -1] == encoder.tokenizer.sep_token_id
-    assert not torch.allclose(encoder.encode([sentence]), encoder.encode([" ".join(WORDS[:6])]), atol=1e-3)
+    assert not torch.allclose(
+        encoder.encode([sentence]), encoder.encode([" ".join(WORDS[:6])]), atol=1e-3
+    )
     for refused in (2, POSITIONS + 1):
-        with pytest.raises(EncoderError, match=f"train_length is {refused}, max_seq_length {POSITIONS}: choose 3"):
+        with pytest.raises(
+            EncoderError, match=f"train_length is {refused}, max_seq_length {POSITIONS}: choose 3"
+        ):
             Encoder.from_pretrained(folder, train_length=refused)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_training_on_packed_tokens_is_training_on_the_padded_batch(folder: Path, pooling: str) -> None:
+def test_training_on_packed_tokens_is_training_on_the_padded_batch(
+    folder: Path, pooling: str
+) -> None:
     gradients = []
     for packed in (True, False):
         encoder = load(folder, pooling, dropout=0.0, train_length=POSITIONS).double().train(packed)
@@ -129,7 +143,9 @@ def test_the_template_is_never_cut_and_its_own_mask_is_read(folder: Path) -> Non
     ids = encoder.tokenize([" ".join(WORDS)], train_length=16)["input_ids"][0].tolist()
     assert len(ids) == 16
     assert ids[-4:] == whole[-4:]
-    assert torch.equal(encoder.encode([" ".join(WORDS * 9)])[0], encoder.encode([" ".join(WORDS * 5)])[0])
+    assert torch.equal(
+        encoder.encode([" ".join(WORDS * 9)])[0], encoder.encode([" ".join(WORDS * 5)])[0]
+    )
     batch = encoder.tokenize([mask])
     assert (batch["input_ids"] == encoder.tokenizer.mask_token_id).sum() == 2
     with torch.no_grad():
@@ -144,9 +160,13 @@ def test_the_template_is_never_cut_and_its_own_mask_is_read(folder: Path) -> Non
 def test_bf16_is_close_to_fp32_and_auto_takes_it_only_from_hardware(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [Encoder.from_pretrained(folder, precision=precision).encode(SENTENCES) for precision in ("fp32", "bf16")]
+    rows = [
+        Encoder.from_pretrained(folder, precision=precision).encode(SENTENCES)
+        for precision in ("fp32", "bf16")
+    ]
     assert rows[1].dtype == torch.float32
-    assert 1e-7 < (rows[0] - rows[1]).abs().max() < 0.05  # bf16 keeps 8 bits: 2^-8 a rounding, a few layers of them
+    # Bf16 keeps 8 bits: 2^-8 a rounding, a few layers of them.
+    assert 1e-7 < (rows[0] - rows[1]).abs().max() < 0.05
     wide = Encoder.from_pretrained(folder, "mean", precision="bf16")
     batch = wide.tokenize(SENTENCES)
     with wide.autocast(), torch.no_grad():
@@ -155,16 +175,24 @@ def test_bf16_is_close_to_fp32_and_auto_takes_it_only_from_hardware(
     mean = (states.double() * mask).sum(1) / mask.sum(1)
     assert (pooled - mean).abs().max() < 1e-6  # in float32: bf16 would round it by 2^-9
     assert not wide.backbone.embeddings._forward_hooks  # only while encoding
-    for capable, expected in (({"amx_bf16": True}, "bf16"), ({"avx512_bf16": True}, "bf16"), ({"avx2": True}, "fp32")):
+    for capable, expected in (
+        ({"amx_bf16": True}, "bf16"),
+        ({"avx512_bf16": True}, "bf16"),
+        ({"avx2": True}, "fp32"),
+    ):
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda capable=capable: capable)
         assert choose_hardware("cpu", "auto") == (torch.device("cpu"), expected)
-    with pytest.raises(EncoderError, match="precision is 'fp8'; choose 'auto', 'fp32', 'bf16' or 'fp16'"):
+    with pytest.raises(
+        EncoderError, match="precision is 'fp8'; choose 'auto', 'fp32', 'bf16' or 'fp16'"
+    ):
         choose_hardware("cpu", "fp8")
 
 
 def test_an_encoder_with_broken_weights_is_not_silent(folder: Path) -> None:
     encoder = Encoder.from_pretrained(folder)
     with torch.no_grad():
-        encoder.backbone.embeddings.word_embeddings.weight[encoder.tokenizer.convert_tokens_to_ids("cat")] = torch.nan
+        encoder.backbone.embeddings.word_embeddings.weight[
+            encoder.tokenizer.convert_tokens_to_ids("cat")
+        ] = torch.nan
     with pytest.raises(EncoderError, match="vector of sentence 1 is not finite"):
         encoder.encode(["a dog", "a cat"])

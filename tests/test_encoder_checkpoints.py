@@ -29,7 +29,9 @@ def config(**changes: object) -> Callable[[Path], object]:
 
 def weights(**changes: torch.Tensor | None) -> Callable[[Path], object]:
     def change(folder: Path) -> None:
-        kept = load_file(folder / "model.safetensors") | {f"{DENSE}.{name}": value for name, value in changes.items()}
+        kept = load_file(folder / "model.safetensors") | {
+            f"{DENSE}.{name}": value for name, value in changes.items()
+        }
         kept = {name: value for name, value in kept.items() if value is not None}
         save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
 
@@ -38,7 +40,9 @@ def weights(**changes: torch.Tensor | None) -> Callable[[Path], object]:
 
 def write(name: str, content: object) -> Callable[[Path], object]:
     """Write a file: text as it is, anything else as JSON."""
-    return lambda folder: (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
+    return lambda folder: (folder / name).write_text(
+        content if isinstance(content, str) else json.dumps(content)
+    )
 
 
 def only_pickled(folder: Path) -> None:
@@ -53,7 +57,10 @@ def cut_short(folder: Path) -> None:
 
 def missing_shard(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
-    content = {"metadata": {}, "weight_map": {"embeddings.word_embeddings.weight": "m-1.safetensors"}}
+    content = {
+        "metadata": {},
+        "weight_map": {"embeddings.word_embeddings.weight": "m-1.safetensors"},
+    }
     write("model.safetensors.index.json", content)(folder)
 
 
@@ -67,14 +74,32 @@ def tokenizer(**options: Any) -> Callable[[Path], object]:
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "pickled": (only_pickled, r"no model.safetensors.*pickled weights can execute code.*save_pretrained"),
+    "pickled": (
+        only_pickled,
+        r"no model.safetensors.*pickled weights can execute code.*save_pretrained",
+    ),
     "cut short": (cut_short, r"cannot be loaded as 'bert'.* not fully covered"),
     "missing shard": (missing_shard, "m-1.safetensors"),
-    "missing weight": (weights(weight=None), f"1 weights .such as {DENSE}.weight. of the backbone are missing"),
-    "int8 weights": (config(quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True}), "quantised"),
-    "adapter": (weights(lora_A=torch.ones(2)), r"1 weights .such as .*lora_A. have no place in the model"),
-    "fewer layers": (config(num_hidden_layers=2), "16 weights .such as encoder.layer.2.* no place in the model"),
-    "BERT called RoBERTa": (config(model_type="roberta"), "model_type 'roberta', and its weights are of a BertModel"),
+    "missing weight": (
+        weights(weight=None),
+        f"1 weights .such as {DENSE}.weight. of the backbone are missing",
+    ),
+    "int8 weights": (
+        config(quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True}),
+        "quantised",
+    ),
+    "adapter": (
+        weights(lora_A=torch.ones(2)),
+        r"1 weights .such as .*lora_A. have no place in the model",
+    ),
+    "fewer layers": (
+        config(num_hidden_layers=2),
+        "16 weights .such as encoder.layer.2.* no place in the model",
+    ),
+    "BERT called RoBERTa": (
+        config(model_type="roberta"),
+        "model_type 'roberta', and its weights are of a BertModel",
+    ),
     "BERT as RoBERTa": (
         config(model_type="roberta", architectures=["RobertaModel"], pad_token_id=1),
         "pads with 0, and the backbone counts positions from its padding token 1",
@@ -84,13 +109,19 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a decoder": (config(is_decoder=True), "is a 'bert' with a decoder"),
     "no tokenizer": (no_tokenizer, "knows 5 tokens"),
     "broken tokenizer": (write("tokenizer.json", "{"), "the tokenizer in .* cannot be loaded"),
-    "foreign tokenizer": (tokenizer(words=[f"w{i}" for i in range(99)]), "ids up to 103, and the backbone embeds 28"),
+    "foreign tokenizer": (
+        tokenizer(words=[f"w{i}" for i in range(99)]),
+        "ids up to 103, and the backbone embeds 28",
+    ),
     "no [CLS] first": (tokenizer(first=False), r"does not put \[CLS\] first"),
     "unknown pooling": (
         write("encoder.json", {"pooling": "best"}),
         "encoder.json cannot be read: pooling = 'best' .*'cls', 'mean'",
     ),
-    "template of cls": (write("encoder.json", {"pooling": "cls", "template": "{sentence} [MASK]"}), "needs pooling='m"),
+    "template of cls": (
+        write("encoder.json", {"pooling": "cls", "template": "{sentence} [MASK]"}),
+        "needs pooling='m",
+    ),
 }
 
 
@@ -111,10 +142,17 @@ def test_the_checksum_of_a_folder_is_of_what_an_encoder_reads_of_it(tmp_path: Pa
     assert checkpoint_checksum(shutil.copytree(folder, tmp_path / "elsewhere")) == sums[0]
     (folder / "tokenizer.model").write_text("not read beside tokenizer.json")
     assert checkpoint_checksum(folder) == sums[0]
-    for name in ("config.json", "tokenizer.json", "encoder.json", "modules.json", "1_Pooling/config.json"):
+    for name in (
+        "config.json",
+        "tokenizer.json",
+        "encoder.json",
+        "modules.json",
+        "1_Pooling/config.json",
+    ):
         (folder / name).write_text((folder / name).read_text() + " ")
         sums.append(checkpoint_checksum(folder))
-    (folder / "encoder.json").unlink()  # now the limit is read from the files of SentenceTransformer
+    # Now the limit is read from the files of SentenceTransformer.
+    (folder / "encoder.json").unlink()
     for limit in (20, 10):
         write("sentence_bert_config.json", {"max_seq_length": limit})(folder)
         sums.append(checkpoint_checksum(folder))
@@ -125,27 +163,44 @@ def test_the_checksum_of_a_folder_is_of_what_an_encoder_reads_of_it(tmp_path: Pa
     assert len(set(sums)) == 10
 
 
-def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_name_is_not_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tiny_checkpoint(tmp_path / "checkpoint"))
     with pytest.raises(EncoderError, match="'' is neither a folder nor a hub id"):
         Encoder.from_pretrained("")
 
 
-def test_a_causal_model_is_refused_and_a_kind_that_is_both_is_judged_by_its_configuration(tmp_path: Path) -> None:
-    folder = tiny_checkpoint(tmp_path / "checkpoint", "roberta")  # transformers lists RoBERTa as causal too
+def test_a_causal_model_is_refused_and_a_kind_that_is_both_is_judged_by_its_configuration(
+    tmp_path: Path,
+) -> None:
+    # Transformers lists RoBERTa as causal too.
+    folder = tiny_checkpoint(tmp_path / "checkpoint", "roberta")
     assert Encoder.from_pretrained(folder).encode(["a dog"]).shape == (1, 32)
     small = Qwen3Config(
-        vocab_size=28, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, hidden_size=8, head_dim=4
+        vocab_size=28,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        hidden_size=8,
+        head_dim=4,
     )
-    for kind in (GPT2Config(vocab_size=28, n_layer=1, n_head=2, n_embd=8, bos_token_id=0, eos_token_id=0), small):
+    for kind in (
+        GPT2Config(vocab_size=28, n_layer=1, n_head=2, n_embd=8, bos_token_id=0, eos_token_id=0),
+        small,
+    ):
         AutoModel.from_config(kind).save_pretrained(folder)
-        with pytest.raises(EncoderError, match=f"is a '{kind.model_type}' decoder, .* set pooling=last"):
+        with pytest.raises(
+            EncoderError, match=f"is a '{kind.model_type}' decoder, .* set pooling=last"
+        ):
             Encoder.from_pretrained(folder, pooling="mean")
 
 
 def test_code_of_a_checkpoint_is_never_executed(tmp_path: Path) -> None:
     folder, proof = tiny_checkpoint(tmp_path / "checkpoint"), tmp_path / "executed"
-    (folder / "code.py").write_text(f"open({str(proof)!r}, 'w').close()\nclass C: pass\nclass M: pass\n")
+    (folder / "code.py").write_text(
+        f"open({str(proof)!r}, 'w').close()\nclass C: pass\nclass M: pass\n"
+    )
     config(model_type="own", auto_map={"AutoConfig": "code.C", "AutoModel": "code.M"})(folder)
     with pytest.raises(EncoderError, match="never executed"):
         Encoder.from_pretrained(folder)
@@ -153,15 +208,19 @@ def test_code_of_a_checkpoint_is_never_executed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [BertForPreTraining, RobertaForMaskedLM])
-def test_heads_and_buffers_are_no_fault_and_half_precision_is_widened(tmp_path: Path, kind: Any) -> None:
+def test_heads_and_buffers_are_no_fault_and_half_precision_is_widened(
+    tmp_path: Path, kind: Any
+) -> None:
     family = kind.base_model_prefix
     torch.manual_seed(0)
     model = kind(tiny_model(family).config).half()
     model.save_pretrained(tmp_path)
     tiny_tokenizer(family).save_pretrained(tmp_path)
     kept = load_file(tmp_path / "model.safetensors")
-    kept[f"{family}.embeddings.position_ids"] = torch.arange(POSITIONS)[None]  # a buffer of older files
-    kept |= {"lm_loss.bias": torch.ones(2), "generator.distilbert.embeddings.weight": torch.ones(2)}  # XLNet, DiffCSE
+    # A buffer of older files.
+    kept[f"{family}.embeddings.position_ids"] = torch.arange(POSITIONS)[None]
+    # XLNet, DiffCSE.
+    kept |= {"lm_loss.bias": torch.ones(2), "generator.distilbert.embeddings.weight": torch.ones(2)}
     save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
     encoder = Encoder.from_pretrained(tmp_path)
     assert {p.dtype for p in encoder.parameters()} == {torch.float32}

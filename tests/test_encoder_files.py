@@ -1,4 +1,5 @@
-"""The files of an encoder: every key and every order of modules gives SentenceTransformer's vectors, or is refused."""
+"""The files of an encoder: every key and every order of modules gives SentenceTransformer's
+vectors, or is refused."""
 
 import json
 import re
@@ -77,10 +78,19 @@ LAYERS: dict[str, tuple[Callable[[], list[Any]], dict[str, Any]]] = {
     "truncated": (list, {"truncate_dim": 8}),
     "truncated dense": (lambda: [dense(32, 16, nn.Tanh())], {"truncate_dim": 5}),
     "kept whole": (lambda: [dense(32, 16, nn.Tanh())], {"truncate_dim": 24}),
-    "unit, then truncated, dot": (lambda: [Normalize()], {"truncate_dim": 8, "similarity_fn_name": "dot"}),
+    "unit, then truncated, dot": (
+        lambda: [Normalize()],
+        {"truncate_dim": 8, "similarity_fn_name": "dot"},
+    ),
     "unit, then dense": (lambda: [Normalize(), dense(32, 16, nn.Tanh())], {}),
-    "unit, then dense, dot": (lambda: [Normalize(), dense(32, 16, nn.Identity())], {"similarity_fn_name": "dot"}),
-    "unit twice": (lambda: [dense(32, 24, nn.Tanh()), Normalize(), dense(24, 16, nn.GELU()), Normalize()], {}),
+    "unit, then dense, dot": (
+        lambda: [Normalize(), dense(32, 16, nn.Identity())],
+        {"similarity_fn_name": "dot"},
+    ),
+    "unit twice": (
+        lambda: [dense(32, 24, nn.Tanh()), Normalize(), dense(24, 16, nn.GELU()), Normalize()],
+        {},
+    ),
 }
 
 
@@ -98,14 +108,20 @@ def test_layers_in_any_order_have_sentence_transformers_vectors_before_and_after
     assert encoder.dimension == theirs.shape[1]
     assert largest_difference(encoder.encode(SENTENCES, **unit), theirs) < TOLERANCE
     encoder.save(tmp_path / "ours")
-    assert largest_difference(torch.from_numpy(embed(tmp_path / "ours", **unit)), theirs) < TOLERANCE
+    assert (
+        largest_difference(torch.from_numpy(embed(tmp_path / "ours", **unit)), theirs) < TOLERANCE
+    )
     again = Encoder.from_pretrained(tmp_path / "ours", **FP32)
     assert largest_difference(again.encode(SENTENCES, **unit), theirs) < TOLERANCE
     again.restore(tmp_path / "ours")
 
 
-def test_embeddings_of_teachers_that_differ_in_their_columns_are_kept_apart(saved: Path, tmp_path: Path) -> None:
-    folders = [edited(saved, tmp_path / str(columns), USAGE, truncate_dim=columns) for columns in (4, 8)]
+def test_embeddings_of_teachers_that_differ_in_their_columns_are_kept_apart(
+    saved: Path, tmp_path: Path
+) -> None:
+    folders = [
+        edited(saved, tmp_path / str(columns), USAGE, truncate_dim=columns) for columns in (4, 8)
+    ]
     for prefix in ("", "st:"):
         names = [f"{prefix}{folder}" for folder in folders]
         assert len({fingerprint(load_teacher(name, device="cpu")) for name in names}) == 2, prefix
@@ -118,10 +134,24 @@ def test_keys_that_say_nothing_pass(saved: Path, tmp_path: Path) -> None:
     folder = edited(saved, tmp_path / "copy")
     for name in (USAGE, CUTS, POOLING, DENSE, NORMALIZE):
         edit(folder / name, **NEUTRAL)
-    edit(folder / CUTS, max_seq_length=None, config_args={"output_hidden_states": True}, tokenizer_args={})
-    edit(folder / USAGE, prompts=None, default_prompt_name=None, similarity_fn_name=None, truncate_dim=None)
+    edit(
+        folder / CUTS,
+        max_seq_length=None,
+        config_args={"output_hidden_states": True},
+        tokenizer_args={},
+    )
+    edit(
+        folder / USAGE,
+        prompts=None,
+        default_prompt_name=None,
+        similarity_fn_name=None,
+        truncate_dim=None,
+    )
     edit(folder / DENSE, use_residual=False)
-    entries = [entry | NEUTRAL | {"kwargs": ["task"]} for entry in json.loads((folder / MODULES).read_text())]
+    entries = [
+        entry | NEUTRAL | {"kwargs": ["task"]}
+        for entry in json.loads((folder / MODULES).read_text())
+    ]
     (folder / MODULES).write_text(json.dumps(entries))
     ours = Encoder.from_pretrained(folder, **FP32).encode(SENTENCES)
     assert largest_difference(ours, embed(saved)) < TOLERANCE  # null for prompts stops theirs
@@ -131,7 +161,10 @@ UNREAD: dict[str, tuple[str, dict[str, Any]]] = {
     "query_prefix": (USAGE, {"query_prefix": "[Q] "}),
     "requirements": (USAGE, {"requirements": {"transformers": ">=9"}}),
     "truncate_dim": (USAGE, {"truncate_dim": "8"}),
-    "default_prompt_name = 'passage'": (USAGE, {"prompts": {"sts": "x"}, "default_prompt_name": "passage"}),
+    "default_prompt_name = 'passage'": (
+        USAGE,
+        {"prompts": {"sts": "x"}, "default_prompt_name": "passage"},
+    ),
     "processing_kwargs": (CUTS, {"processing_kwargs": {"text": {"max_length": 4}}}),
     "modality_config": (CUTS, {"modality_config": {"message": {"method": "forward"}}}),
     "transformer_task": (CUTS, {"transformer_task": "fill-mask"}),
@@ -158,8 +191,12 @@ SHAPES = [MODULES, USAGE, CUTS, POOLING, "config.json", "tokenizer_config.json",
 
 
 @pytest.mark.parametrize("name", [*SHAPES, "model.safetensors.index.json"])
-def test_lists_for_objects_and_the_reverse_are_one_line(name: str, saved: Path, tmp_path: Path) -> None:
-    for number, content in enumerate([[[1]], {"a": {"b": 1}} if name == MODULES else ["x"], "text"]):
+def test_lists_for_objects_and_the_reverse_are_one_line(
+    name: str, saved: Path, tmp_path: Path
+) -> None:
+    for number, content in enumerate(
+        [[[1]], {"a": {"b": 1}} if name == MODULES else ["x"], "text"]
+    ):
         folder = edited(saved, tmp_path / str(number))
         (folder / name).write_text(json.dumps(content))
         assert name in refusal(folder)
@@ -179,7 +216,9 @@ def test_lists_for_objects_and_the_reverse_are_one_line(name: str, saved: Path, 
     ],
     ids=str,
 )
-def test_values_of_another_type_are_one_line(name: str, change: dict[str, Any], plain: Path, tmp_path: Path) -> None:
+def test_values_of_another_type_are_one_line(
+    name: str, change: dict[str, Any], plain: Path, tmp_path: Path
+) -> None:
     folder = edited(plain, tmp_path / "copy", name, **change)
     assert name in refusal(folder)
 
@@ -189,9 +228,17 @@ OUTSIDE = "lies outside of it"
 
 @pytest.mark.parametrize(
     ("path", "message"),
-    [("../secret", OUTSIDE), ("/etc", OUTSIDE), ("link", OUTSIDE), ("a\0b", "in_features"), ("loop", "in_features")],
+    [
+        ("../secret", OUTSIDE),
+        ("/etc", OUTSIDE),
+        ("link", OUTSIDE),
+        ("a\0b", "in_features"),
+        ("loop", "in_features"),
+    ],
 )
-def test_files_do_not_lead_out_of_their_folder(path: str, message: str, saved: Path, tmp_path: Path) -> None:
+def test_files_do_not_lead_out_of_their_folder(
+    path: str, message: str, saved: Path, tmp_path: Path
+) -> None:
     folder = edited(saved, tmp_path / "copy")
     shutil.copytree(saved / "2_Dense", tmp_path / "secret")
     (folder / "link").symlink_to(tmp_path / "secret")
@@ -235,7 +282,10 @@ THEIRS = "sentence_transformers.models."
 KINDS = {
     "pylate.models.Dense.Dense": [f"{THEIRS}Transformer", "pylate.models.Dense.Dense"],
     "custom_st.Transformer": ["custom_st.Transformer", f"{THEIRS}Pooling"],
-    "sentence_transformers_own.Pooling": [f"{THEIRS}Transformer", "sentence_transformers_own.Pooling"],
+    "sentence_transformers_own.Pooling": [
+        f"{THEIRS}Transformer",
+        "sentence_transformers_own.Pooling",
+    ],
     "the modules Transformer, which": [f"{THEIRS}Transformer", f"{THEIRS}Normalize"],
     "LSTM": [f"{THEIRS}Transformer", f"{THEIRS}LSTM", f"{THEIRS}Pooling"],
     "CLIPModel": [f"{THEIRS}CLIPModel", f"{THEIRS}Pooling"],
@@ -247,7 +297,8 @@ KINDS = {
 def test_other_modules_do_not_pass_for_an_encoder(kind: str, plain: Path, tmp_path: Path) -> None:
     message = refusal(as_modules(edited(plain, tmp_path / "copy"), *KINDS[kind]))
     assert kind in message
-    assert ("evaluate it as st:" in message) == ("." not in kind)  # which does not execute other code either
+    # Which does not execute other code either.
+    assert ("evaluate it as st:" in message) == ("." not in kind)
 
 
 def test_other_kinds_of_models_are_refused_by_an_encoder_and_by_sentence_transformer(
@@ -267,8 +318,12 @@ def test_other_kinds_of_models_are_refused_by_an_encoder_and_by_sentence_transfo
             Encoder.from_pretrained(adapter, pooling)
 
 
-@pytest.mark.parametrize("kind", ["HF_ColBERT", "ColBERT", "JinaBertModel", "JinaBertForMaskedLM", "NewModel"])
-def test_weights_of_a_class_that_transformers_lacks_are_refused(kind: str, plain: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kind", ["HF_ColBERT", "ColBERT", "JinaBertModel", "JinaBertForMaskedLM", "NewModel"]
+)
+def test_weights_of_a_class_that_transformers_lacks_are_refused(
+    kind: str, plain: Path, tmp_path: Path
+) -> None:
     folder = edited(plain, tmp_path / "copy", "config.json", architectures=[kind])
     assert f"the weights are of a {kind}, no class of transformers" in refusal(folder)
     checkpoint = find_checkpoint(f"st:{folder}")
@@ -288,11 +343,15 @@ def test_code_of_a_checkpoint_is_told_once_and_another_head_is_none(
     assert "has code of its own (auto_map" in record.getMessage()
 
 
-def test_a_cross_encoder_of_sentence_transformers_is_read_as_one(plain: Path, tmp_path: Path) -> None:
+def test_a_cross_encoder_of_sentence_transformers_is_read_as_one(
+    plain: Path, tmp_path: Path
+) -> None:
     from sentence_transformers import CrossEncoder as Theirs
 
     Theirs(str(plain), num_labels=1, device="cpu").save_pretrained(str(tmp_path / "cross"))
-    assert CrossEncoder.from_pretrained(tmp_path / "cross", **FP32).score(["a dog"], ["a cat"]).shape == (1,)
+    assert CrossEncoder.from_pretrained(tmp_path / "cross", **FP32).score(
+        ["a dog"], ["a cat"]
+    ).shape == (1,)
     assert "model_type 'CrossEncoder'" in refusal(tmp_path / "cross")
 
 
@@ -341,16 +400,22 @@ def test_files_for_sentence_transformer_that_were_changed_after_saving_are_refus
 
 def test_a_static_encoder_keeps_its_columns_and_refuses_what_it_lacks(tmp_path: Path) -> None:
     tokenizer = tiny_tokenizer("bert").backend_tokenizer
-    module = StaticEmbedding(tokenizer, embedding_weights=torch.randn(tokenizer.get_vocab_size(), 12))
+    module = StaticEmbedding(
+        tokenizer, embedding_weights=torch.randn(tokenizer.get_vocab_size(), 12)
+    )
     options = {"truncate_dim": 5, "prompts": {"query": "red "}}
-    SentenceTransformer(modules=[module, Normalize()], device="cpu", **options).save(str(tmp_path / "static"))
+    SentenceTransformer(modules=[module, Normalize()], device="cpu", **options).save(
+        str(tmp_path / "static")
+    )
     checkpoint = find_checkpoint(str(tmp_path / "static"))
     ours = load_encoder(checkpoint, checkpoint.read(), device="cpu").encode(SENTENCES)
     theirs = embed(tmp_path / "static", normalize_embeddings=True)
     assert largest_difference(ours, theirs) < TOLERANCE
     for change in ({"default_prompt_name": "query"}, {"similarity_fn_name": "dot"}):
         other = edited(tmp_path / "static", tmp_path / min(change), USAGE, **change)
-        with pytest.raises(EncoderError, match=r"an Encoder does not support; .* evaluate it as st:"):
+        with pytest.raises(
+            EncoderError, match=r"an Encoder does not support; .* evaluate it as st:"
+        ):
             find_checkpoint(str(other)).read("mean")
 
 
@@ -382,7 +447,10 @@ CAUSES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: (folder / "tokenizer.json").write_bytes(POINTER),
         "the tokenizer in .* cannot be loaded.*git lfs pull",
     ),
-    "pickled": (lambda folder: replace_weights(folder, "pytorch_model.bin", b"x"), "pickled .* evaluate it as st:"),
+    "pickled": (
+        lambda folder: replace_weights(folder, "pytorch_model.bin", b"x"),
+        "pickled .* evaluate it as st:",
+    ),
     "a router": (
         lambda folder: as_modules(folder, f"{THEIRS}Router"),
         "with the modules Router, .* evaluate it as st:",
@@ -400,19 +468,25 @@ def test_a_folder_that_is_no_checkpoint_is_refused_with_the_cause_and_a_remedy(
     assert re.search(words, refusal(folder))
 
 
-def test_weights_in_shards_are_read_and_a_pointer_among_them_is_named(plain: Path, tmp_path: Path) -> None:
+def test_weights_in_shards_are_read_and_a_pointer_among_them_is_named(
+    plain: Path, tmp_path: Path
+) -> None:
     folder = edited(plain, tmp_path / "copy")
     (folder / "model.safetensors").unlink()
     AutoModel.from_pretrained(str(plain)).save_pretrained(folder, max_shard_size="20KB")
     shards = sorted(folder.glob("model-*.safetensors"))
     assert len(shards) > 1
-    ours, wanted = (Encoder.from_pretrained(each, "mean", **FP32).encode(SENTENCES) for each in (folder, plain))
+    ours, wanted = (
+        Encoder.from_pretrained(each, "mean", **FP32).encode(SENTENCES) for each in (folder, plain)
+    )
     assert torch.equal(ours, wanted)
     shards[0].write_bytes(POINTER)
     assert "git lfs pull" in refusal(folder)
 
 
-def test_the_length_in_the_files_of_a_saved_encoder_may_be_changed(plain: Path, tmp_path: Path) -> None:
+def test_the_length_in_the_files_of_a_saved_encoder_may_be_changed(
+    plain: Path, tmp_path: Path
+) -> None:
     Encoder.from_pretrained(plain, "mean", **FP32).save(tmp_path / "ours")
     edit(tmp_path / "ours" / CUTS, max_seq_length=5)
     encoder = Encoder.from_pretrained(tmp_path / "ours", **FP32)
@@ -421,20 +495,28 @@ def test_the_length_in_the_files_of_a_saved_encoder_may_be_changed(plain: Path, 
     assert largest_difference(encoder.encode(SENTENCES), theirs) < TOLERANCE
 
 
-def test_a_module_over_a_refused_similarity_is_kept_if_pooling_is_named(saved: Path, tmp_path: Path) -> None:
+def test_a_module_over_a_refused_similarity_is_kept_if_pooling_is_named(
+    saved: Path, tmp_path: Path
+) -> None:
     folder = edited(saved, tmp_path / "copy", USAGE, similarity_fn_name="euclidean")
     assert "similarity 'euclidean'" in refusal(folder)
     assert Encoder.from_pretrained(folder, "mean", **FP32).dimension == 16
 
 
-@pytest.mark.parametrize("name", ["2_Dense_1024/model.safetensors", "2_Dense/config.json", "0_BERT/vocab.txt"])
-def test_files_of_modules_are_fetched_from_the_hub_whatever_their_folder_is_called(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["2_Dense_1024/model.safetensors", "2_Dense/config.json", "0_BERT/vocab.txt"]
+)
+def test_files_of_modules_are_fetched_from_the_hub_whatever_their_folder_is_called(
+    name: str,
+) -> None:
     others = ["pytorch_model.bin", "0_BERT/pytorch_model.bin", "onnx/model.onnx", "modeling.py"]
     fetched = filter_repo_objects([name, *others], allow_patterns=checkpoints._HUB_FILES)
     assert [*fetched] == [name]
 
 
-def test_an_unknown_model_type_is_one_line_also_for_sentence_transformer(plain: Path, tmp_path: Path) -> None:
+def test_an_unknown_model_type_is_one_line_also_for_sentence_transformer(
+    plain: Path, tmp_path: Path
+) -> None:
     folder = edited(plain, tmp_path / "copy", "config.json", model_type="new")
     assert "never executed" in refusal(folder)
     with pytest.raises(EncoderError, match="cannot load") as caught:
@@ -444,19 +526,33 @@ def test_an_unknown_model_type_is_one_line_also_for_sentence_transformer(plain: 
 
 def test_a_dense_layer_that_cannot_be_read_is_one_line(saved: Path, tmp_path: Path) -> None:
     pickled, other = (edited(saved, tmp_path / name) for name in ("pickled", "other"))
-    torch.save(load_file(saved / "2_Dense" / "model.safetensors"), pickled / "2_Dense" / "pytorch_model.bin")
+    torch.save(
+        load_file(saved / "2_Dense" / "model.safetensors"),
+        pickled / "2_Dense" / "pytorch_model.bin",
+    )
     (pickled / "2_Dense" / "model.safetensors").unlink()
-    assert "save it as model.safetensors, or, if SentenceTransformer loads it, evaluate it as st:" in refusal(pickled)
+    assert (
+        "save it as model.safetensors, or, if SentenceTransformer loads it, evaluate it as st:"
+        in refusal(pickled)
+    )
     save_file({"linear.weight": torch.ones(3, 3)}, other / "2_Dense" / "model.safetensors")
     assert "the Dense layer in" in refusal(other)
-    parametric = edited(saved, tmp_path / "parametric", DENSE, activation_function="torch.nn.Nothing")
+    parametric = edited(
+        saved, tmp_path / "parametric", DENSE, activation_function="torch.nn.Nothing"
+    )
     assert "the Dense layer in" in refusal(parametric)
 
 
-def test_the_pooling_flags_are_read_as_sentence_transformer_reads_them(plain: Path, tmp_path: Path) -> None:
+def test_the_pooling_flags_are_read_as_sentence_transformer_reads_them(
+    plain: Path, tmp_path: Path
+) -> None:
     write(plain, tmp_path / "theirs", [])
     flags: list[dict[str, Any]] = [
-        {"word_embedding_dimension": 32, "pooling_mode_max_tokens": True, "pooling_mode_cls_token": False},
+        {
+            "word_embedding_dimension": 32,
+            "pooling_mode_max_tokens": True,
+            "pooling_mode_cls_token": False,
+        },
         {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": False},
         {"embedding_dimension": 32, "pooling_mode": ["cls"], "pooling_mode_mean_tokens": True},
     ]

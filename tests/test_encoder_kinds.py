@@ -1,4 +1,5 @@
-"""Encoders of other authors, held against SentenceTransformer itself: their vectors, also after they were saved here.
+"""Encoders of other authors, held against SentenceTransformer itself: their vectors, also after
+they were saved here.
 
 Run with -s, the first test prints the largest difference of each kind.
 """
@@ -14,7 +15,13 @@ import transformers
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Transformer
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
-from tiny_checkpoints import WORDS, tiny_architecture, tiny_checkpoint, tiny_sentences, tiny_tokenizer
+from tiny_checkpoints import (
+    WORDS,
+    tiny_architecture,
+    tiny_checkpoint,
+    tiny_sentences,
+    tiny_tokenizer,
+)
 from torch import nn
 
 from workbench.config import CONFIGS
@@ -47,13 +54,26 @@ KINDS = [
 
 
 def tiny_decoder(folder: Path) -> Path:
-    """Create a Qwen3 whose tokenizer pads on the left and appends its end, as embedders of this kind do."""
+    """Create a Qwen3 whose tokenizer pads on the left and appends its end, as embedders of this
+    kind do."""
     tokenizer = tiny_tokenizer("bert")
     tokenizer.padding_side = "left"
     torch.manual_seed(0)
-    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
-    shape |= {"head_dim": 8, "intermediate_size": 64, "max_position_embeddings": 64, "initializer_range": 0.2}
-    model = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(vocab_size=len(tokenizer), **shape))
+    shape = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+    }
+    shape |= {
+        "head_dim": 8,
+        "intermediate_size": 64,
+        "max_position_embeddings": 64,
+        "initializer_range": 0.2,
+    }
+    model = transformers.Qwen3ForCausalLM(
+        transformers.Qwen3Config(vocab_size=len(tokenizer), **shape)
+    )
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -105,10 +125,13 @@ def largest_difference(ours: torch.Tensor, theirs: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_vectors_are_those_of_sentence_transformers_before_and_after_they_are_saved(kind: str, tmp_path: Path) -> None:
+def test_vectors_are_those_of_sentence_transformers_before_and_after_they_are_saved(
+    kind: str, tmp_path: Path
+) -> None:
     folder = write(kind, tmp_path)
     encoder = Encoder.from_pretrained(folder, device="cpu", precision="fp32")
-    theirs, plain = embed(folder), {"normalize_embeddings": kind == "prompts"}  # which has a module Normalize
+    # Which has a module Normalize.
+    theirs, plain = embed(folder), {"normalize_embeddings": kind == "prompts"}
     first = largest_difference(encoder.encode(SENTENCES, 5, **plain), theirs)
     encoder.save(tmp_path / "again")
     again = Encoder.from_pretrained(tmp_path / "again", device="cpu", precision="fp32")
@@ -133,20 +156,30 @@ def test_prompts_are_chosen_by_name_or_given(kind: str, tmp_path: Path) -> None:
     for options in ({"prompt_name": "query"}, {"prompt": "red "}, {"prompt": ""}, {}):
         vectors.append(embed(folder, normalize_embeddings=True, **options))
         assert largest_difference(encoder.encode(SENTENCES, **options), vectors[-1]) < TOLERANCE
-    same = 2 if kind == "decoder" else {"prompts": -1, "prompt left out of the mean": 0}[kind]  # its default prompt
-    assert [np.allclose(vectors[3], one, atol=1e-4) for one in vectors[:3]] == [same == place for place in range(3)]
-    assert largest_difference(encoder.encode(SENTENCES[0], prompt_name="query"), vectors[0][0]) < TOLERANCE
+    # Its default prompt.
+    same = 2 if kind == "decoder" else {"prompts": -1, "prompt left out of the mean": 0}[kind]
+    assert [np.allclose(vectors[3], one, atol=1e-4) for one in vectors[:3]] == [
+        same == place for place in range(3)
+    ]
+    assert (
+        largest_difference(encoder.encode(SENTENCES[0], prompt_name="query"), vectors[0][0])
+        < TOLERANCE
+    )
     with pytest.raises(EncoderError, match="no prompt 'qery'; did you mean 'query'"):
         encoder.encode(SENTENCES, prompt_name="qery")
 
 
-def test_an_encoder_for_the_dot_product_is_evaluated_by_it_and_is_no_teacher(tmp_path: Path) -> None:
+def test_an_encoder_for_the_dot_product_is_evaluated_by_it_and_is_no_teacher(
+    tmp_path: Path,
+) -> None:
     folder = write("dot product", tmp_path)
     encoder = Encoder.from_pretrained(folder, device="cpu", precision="fp32")
     vectors = embed(folder)
     first, second = SENTENCES[:12], SENTENCES[12:24]
     dots = (vectors[:12] * vectors[12:24]).sum(axis=1)
-    pairs = Pairs("p", first, second, np.arange(12.0) / 3, None, [str(i) for i in range(12)], (0, 5), "", "")
+    pairs = Pairs(
+        "p", first, second, np.arange(12.0) / 3, None, [str(i) for i in range(12)], (0, 5), "", ""
+    )
     scores = evaluate(encoder, {"p": pairs}).scores
     assert scores["predicted"].to_numpy() == pytest.approx(dots, rel=1e-4)
     with pytest.raises(EncoderError, match="compares by dot product"):
@@ -158,8 +191,18 @@ def test_training_goes_on_from_dense_layers_and_prompts_and_keeps_them(tmp_path:
 
     folder = write("dense layers", tmp_path)
     usage = folder / "config_sentence_transformers.json"
-    usage.write_text(json.dumps(json.loads(usage.read_text()) | {"prompts": PROMPTS, "default_prompt_name": "sts"}))
-    asked = {"encoder": str(folder), "pooling": "mean", "device": "cpu", "precision": "fp32", "batch_size": 4}
+    usage.write_text(
+        json.dumps(
+            json.loads(usage.read_text()) | {"prompts": PROMPTS, "default_prompt_name": "sts"}
+        )
+    )
+    asked = {
+        "encoder": str(folder),
+        "pooling": "mean",
+        "device": "cpu",
+        "precision": "fp32",
+        "batch_size": 4,
+    }
     method = METHODS["simcse"](CONFIGS["simcse"].from_parameters("demo", 0, asked))
     method.prepare(Sentences("s", SENTENCES[:20], "", "0"))
     assert method.tokens.lengths.min() > len(PROMPTS["sts"].split())
@@ -186,11 +229,16 @@ def test_training_goes_on_from_dense_layers_and_prompts_and_keeps_them(tmp_path:
         ({"similarity_fn_name": "euclidean"}, "similarity 'euclidean'"),
         ({"pooling_mode": "weightedmean"}, "Pooling 'weightedmean'.* as st:"),
         ({"pooling_mode": "max", "include_prompt": False}, "pooling 'max' without its prompt"),
-        ({"use_residual": True}, r"2_Dense/config.json cannot be read: use_residual = True .* as st:"),
+        (
+            {"use_residual": True},
+            r"2_Dense/config.json cannot be read: use_residual = True .* as st:",
+        ),
     ],
     ids=str,
 )
-def test_what_is_not_supported_is_refused_with_its_name(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_what_is_not_supported_is_refused_with_its_name(
+    change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     folder = write("dense layers", tmp_path)
     name = "config_sentence_transformers.json"
     if "use_residual" in change:
@@ -208,7 +256,9 @@ def test_a_decoder_without_these_files_needs_the_pooling_of_its_last_token(tmp_p
     with pytest.raises(EncoderError, match="set pooling=last"):
         Encoder.from_pretrained(folder, "mean", device="cpu")
     last = Encoder.from_pretrained(folder, "last", device="cpu", precision="fp32")
-    wanted = Encoder.from_pretrained(write("decoder", tmp_path / "other"), device="cpu", precision="fp32")
+    wanted = Encoder.from_pretrained(
+        write("decoder", tmp_path / "other"), device="cpu", precision="fp32"
+    )
     assert torch.equal(last.encode(SENTENCES), wanted.encode(SENTENCES))
     teacher = load_teacher(str(tmp_path / "other" / "saved"), device="cpu", precision="fp32")
     assert torch.equal(teacher.encode(SENTENCES), wanted.encode(SENTENCES))

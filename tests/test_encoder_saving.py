@@ -1,4 +1,5 @@
-"""A saved encoder gives one embedding in AutoModel, SentenceTransformer and Encoder; no other file is lost."""
+"""A saved encoder gives one embedding in AutoModel, SentenceTransformer and Encoder; no other file
+is lost."""
 
 import errno
 import json
@@ -30,24 +31,34 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_checkpoint(tmp_path_factory.mktemp("checkpoint"))
 
 
-def saved(checkpoint: Path, folder: Path, pooling: str = "cls", **options: object) -> tuple[Encoder, Path]:
-    encoder = Encoder.from_pretrained(checkpoint, pooling, template=TEMPLATE if pooling == "mask" else None)
+def saved(
+    checkpoint: Path, folder: Path, pooling: str = "cls", **options: object
+) -> tuple[Encoder, Path]:
+    encoder = Encoder.from_pretrained(
+        checkpoint, pooling, template=TEMPLATE if pooling == "mask" else None
+    )
     encoder.train().save(folder, **options)
     return encoder.eval(), folder
 
 
-def written_by_them(checkpoint: Path, folder: Path, *, pooling: str = "mean", last: Any = None, **options: Any) -> Path:
+def written_by_them(
+    checkpoint: Path, folder: Path, *, pooling: str = "mean", last: Any = None, **options: Any
+) -> Path:
     modules = [Transformer(str(checkpoint)), Pooling(32, pooling), *([last] if last else [])]
     SentenceTransformer(modules=modules, device="cpu", **options).save_pretrained(str(folder))
     return folder
 
 
 def test_transformers_and_sentence_transformers_read_a_saved_roberta_whole(tmp_path: Path) -> None:
-    encoder, folder = saved(tiny_checkpoint(tmp_path / "start", "roberta"), tmp_path / "a folder", "avg_first_last")
+    encoder, folder = saved(
+        tiny_checkpoint(tmp_path / "start", "roberta"), tmp_path / "a folder", "avg_first_last"
+    )
     reader = SentenceTransformer(str(folder), device="cpu")
     theirs = reader.encode(SENTENCES, convert_to_tensor=True)
     with torch.no_grad():
-        assert_close(theirs, encoder(encoder.tokenize(SENTENCES, train_length=POSITIONS)), **TOLERANCE)
+        assert_close(
+            theirs, encoder(encoder.tokenize(SENTENCES, train_length=POSITIONS)), **TOLERANCE
+        )
     assert reader.max_seq_length == POSITIONS
     assert not any(AutoModel.from_pretrained(folder, output_loading_info=True)[1].values())
 
@@ -80,7 +91,9 @@ def test_length_and_case_are_those_of_a_sentence_transformers_files(
     checkpoint: Path, tmp_path: Path, layout: str
 ) -> None:
     folder = written_by_them(checkpoint, tmp_path / "theirs")
-    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 8, "do_lower_case": true}')
+    (folder / "sentence_bert_config.json").write_text(
+        '{"max_seq_length": 8, "do_lower_case": true}'
+    )
     if layout == "new":  # version 6 moves both into the tokenizer's files
         SentenceTransformer(str(folder), device="cpu").save_pretrained(str(tmp_path / "new"))
         folder = tmp_path / "new"
@@ -121,7 +134,7 @@ def test_a_sentence_transformer_with_more_than_a_pooling_is_refused_without_a_po
         {"similarity_fn_name": "dot", "last": Normalize(), "pooling": "cls"},
     ],
 )
-def test_the_pooling_of_sentence_transformers_is_read_and_prompts_that_are_no_default_change_nothing(
+def test_the_pooling_of_sentence_transformers_is_read_and_other_prompts_change_nothing(
     checkpoint: Path, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     folder = written_by_them(checkpoint, tmp_path / "theirs", **options)
@@ -132,25 +145,42 @@ def test_the_pooling_of_sentence_transformers_is_read_and_prompts_that_are_no_de
     assert_close(encoder.encode(SENTENCES[:-1]), expected, **TOLERANCE)
 
 
-def test_a_cross_encoder_of_sentence_transformers_is_no_encoder(checkpoint: Path, tmp_path: Path) -> None:
+def test_a_cross_encoder_of_sentence_transformers_is_no_encoder(
+    checkpoint: Path, tmp_path: Path
+) -> None:
     CrossEncoder(str(checkpoint), device="cpu").save_pretrained(str(tmp_path / "theirs"))
     with pytest.raises(EncoderError, match=r"was saved with .*ForSequenceClassification"):
         Encoder.from_pretrained(tmp_path / "theirs")
 
 
-def test_only_safetensors_and_text_are_written_and_half_precision_halves_them(checkpoint: Path, tmp_path: Path) -> None:
+def test_only_safetensors_and_text_are_written_and_half_precision_halves_them(
+    checkpoint: Path, tmp_path: Path
+) -> None:
     encoder, full = saved(checkpoint, tmp_path / "full")
     _, half = saved(checkpoint, tmp_path / "half", dtype=torch.float16)
     for folder in (full, half):
-        assert {path.suffix for path in folder.rglob("*") if path.is_file()} == {".json", ".md", ".safetensors"}
-        assert all(path.stat().st_mode & 0o444 == 0o444 for path in folder.rglob("*")), "others may read it"
+        assert {path.suffix for path in folder.rglob("*") if path.is_file()} == {
+            ".json",
+            ".md",
+            ".safetensors",
+        }
+        assert all(path.stat().st_mode & 0o444 == 0o444 for path in folder.rglob("*")), (
+            "others may read it"
+        )
     with safe_open(half / "model.safetensors", "pt") as file:
         assert {file.get_tensor(name).dtype for name in file.keys()} == {torch.float16}  # noqa: SIM118 - no dict
-    assert_close(Encoder.from_pretrained(half).encode(SENTENCES), encoder.encode(SENTENCES), atol=5e-3, rtol=0.0)
+    assert_close(
+        Encoder.from_pretrained(half).encode(SENTENCES),
+        encoder.encode(SENTENCES),
+        atol=5e-3,
+        rtol=0.0,
+    )
     assert not [key for key in json.loads((full / "config.json").read_text()) if "attn" in key]
 
 
-def test_the_card_has_the_facts_given_no_html_and_no_path_of_this_machine(checkpoint: Path, tmp_path: Path) -> None:
+def test_the_card_has_the_facts_given_no_html_and_no_path_of_this_machine(
+    checkpoint: Path, tmp_path: Path
+) -> None:
     card = {
         "license": "mit",
         "base_model": "english-encoder",
@@ -165,7 +195,9 @@ def test_the_card_has_the_facts_given_no_html_and_no_path_of_this_machine(checkp
     assert str(tmp_path.parent) not in text + (folder / "config.json").read_text()
     assert f"From {checkpoint.name}, and my.txt. # No title\n" in text
     header = yaml.safe_load(text.split("---")[1])
-    assert set(header) == {"library_name", "pipeline_tag", "tags", "license", "datasets"}, "no bundled base model"
+    assert set(header) == {"library_name", "pipeline_tag", "tags", "license", "datasets"}, (
+        "no bundled base model"
+    )
     assert header["datasets"] == ["princeton-nlp/datasets-for-simcse", "owner/set"]
     assert {"simcse", "sentence-transformers"} <= set(header["tags"])
     with pytest.raises(EncoderError, match="no field 'licence'; it has language, license"):
@@ -187,12 +219,22 @@ def test_what_was_saved_is_taken_back_and_nothing_else_is(checkpoint: Path, tmp_
         other = tiny_checkpoint(tmp_path / str(layers), layers=layers)
         with pytest.raises(EncoderError, match=r"is of another model \(see encoder\.layer\.[23]"):
             encoder.restore(other)
-    assert all(torch.equal(value, kept[name]) for name, value in encoder.backbone.state_dict().items())
+    assert all(
+        torch.equal(value, kept[name]) for name, value in encoder.backbone.state_dict().items()
+    )
     with pytest.raises(EncoderError, match=r"model\.safetensors cannot be read: .*give the folder"):
         encoder.restore(tmp_path)
 
 
-ARCHITECTURES = ["Albert", "DebertaV2", "DistilBert", "Electra", "MPNet", "ModernBert", "XLMRoberta"]
+ARCHITECTURES = [
+    "Albert",
+    "DebertaV2",
+    "DistilBert",
+    "Electra",
+    "MPNet",
+    "ModernBert",
+    "XLMRoberta",
+]
 
 
 @pytest.mark.parametrize("kind", ARCHITECTURES)
@@ -206,7 +248,9 @@ def test_other_architectures_are_loaded_saved_and_restored_too(tmp_path: Path, k
             parameter.add_(0.1)
     encoder.restore(tmp_path / "saved")
     assert_close(encoder.encode(SENTENCES[:-1]), rows, **TOLERANCE)
-    assert_close(Encoder.from_pretrained(tmp_path / "saved").encode(SENTENCES[:-1]), rows, **TOLERANCE)
+    assert_close(
+        Encoder.from_pretrained(tmp_path / "saved").encode(SENTENCES[:-1]), rows, **TOLERANCE
+    )
 
 
 def test_a_saved_encoder_is_replaced_whole_or_not_at_all(
@@ -216,7 +260,10 @@ def test_a_saved_encoder_is_replaced_whole_or_not_at_all(
     saved(checkpoint, folder, "avg_first_last")
     before = {path.name: path.read_bytes() for path in folder.glob("*.json")}
     encoder = Encoder.from_pretrained(checkpoint, "cls")
-    for full in (OSError(errno.ENOSPC, "No space left on device"), SafetensorError("No space left on device")):
+    for full in (
+        OSError(errno.ENOSPC, "No space left on device"),
+        SafetensorError("No space left on device"),
+    ):
 
         def full_disk(*_: object, full: Exception = full) -> str:
             raise full

@@ -6,7 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_checkpoints import KINDS, POSITIONS, WORDS, tiny_checkpoint, tiny_sentences, tiny_tokenizer
+from tiny_checkpoints import (
+    KINDS,
+    POSITIONS,
+    WORDS,
+    tiny_checkpoint,
+    tiny_sentences,
+    tiny_tokenizer,
+)
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch.testing import assert_close
 from transformers import AutoTokenizer, BertTokenizerLegacy, PreTrainedTokenizerFast
@@ -16,7 +23,18 @@ from workbench.encoder import Encoder, TokenRows
 from workbench.encoder._tokens import special_tokens, token_ids
 from workbench.errors import EncoderError
 
-ODD = ["", " ", "\t \n", "a  dog", "Él vió", "naïve 😀", "[MASK] a [SEP]", "<mask> a </s>", "x" * 300, "\u200b"]
+ODD = [
+    "",
+    " ",
+    "\t \n",
+    "a  dog",
+    "Él vió",
+    "naïve 😀",
+    "[MASK] a [SEP]",
+    "<mask> a </s>",
+    "x" * 300,
+    "\u200b",
+]
 SENTENCES = [*tiny_sentences(40), *ODD, "the quick brown fox " * 30]
 
 
@@ -28,16 +46,25 @@ def byte_level() -> PreTrainedTokenizerFast:
     inner.train_from_iterator(
         SENTENCES, trainers.BpeTrainer(vocab_size=400, special_tokens=special, show_progress=False)
     )
-    inner.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    inner.post_processor = processors.RobertaProcessing(
+        ("</s>", 2), ("<s>", 0), add_prefix_space=False
+    )
     inner.decoder = decoders.ByteLevel()
     return PreTrainedTokenizerFast(
-        tokenizer_object=inner, bos_token="<s>", cls_token="<s>", eos_token="</s>", sep_token="</s>", pad_token="<pad>"
+        tokenizer_object=inner,
+        bos_token="<s>",
+        cls_token="<s>",
+        eos_token="</s>",
+        sep_token="</s>",
+        pad_token="<pad>",
     )
 
 
 def in_python(folder: Path) -> Any:
     """Return a tokenizer without a Rust implementation."""
-    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s", "x"]))
+    (folder / "vocab.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s", "x"])
+    )
     return BertTokenizerLegacy(str(folder / "vocab.txt"))
 
 
@@ -52,7 +79,8 @@ TOKENIZERS = {
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_ids_are_those_of_the_tokenizers_own_call(name: str, tmp_path: Path) -> None:
     tokenizer, texts = TOKENIZERS[name](tmp_path), [text or " " for text in SENTENCES]
-    tokenizer(texts, padding=True, truncation=True, max_length=5)  # settings of an earlier call must not persist
+    # Settings of an earlier call must not persist.
+    tokenizer(texts, padding=True, truncation=True, max_length=5)
     whole = token_ids(tokenizer, texts)
     bare = token_ids(tokenizer, texts, special=False)
     assert whole == tokenizer(texts, verbose=False)["input_ids"]
@@ -61,19 +89,27 @@ def test_ids_are_those_of_the_tokenizers_own_call(name: str, tmp_path: Path) -> 
     assert [[*before, *row, *after] for row in bare] == whole
     for limit in (9, 3):  # an encoder cuts in front of the last special tokens
         cut = [row if len(row) <= limit else [*row[: limit - len(after)], *after] for row in whole]
-        assert cut == tokenizer(texts, truncation=True, max_length=limit, verbose=False)["input_ids"]
+        assert (
+            cut == tokenizer(texts, truncation=True, max_length=limit, verbose=False)["input_ids"]
+        )
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def encoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    return Encoder.from_pretrained(tiny_checkpoint(tmp_path_factory.mktemp("tiny"), request.param), train_length=12)
+    return Encoder.from_pretrained(
+        tiny_checkpoint(tmp_path_factory.mktemp("tiny"), request.param), train_length=12
+    )
 
 
 def test_a_batch_of_stored_rows_is_the_padded_batch_of_the_tokenizer(encoder: Encoder) -> None:
     stored = encoder.token_rows(text for text in SENTENCES)
     index = [7, 0, 7, len(SENTENCES) - 1, 41]
     expected = encoder.tokenizer(
-        [SENTENCES[i] or " " for i in index], truncation=True, max_length=12, padding=True, return_tensors="pt"
+        [SENTENCES[i] or " " for i in index],
+        truncation=True,
+        max_length=12,
+        padding=True,
+        return_tensors="pt",
     )
     for rows in (index, np.array(index)):
         batch = stored.batch(rows)
@@ -81,13 +117,18 @@ def test_a_batch_of_stored_rows_is_the_padded_batch_of_the_tokenizer(encoder: En
         assert set(batch) == {"input_ids", "attention_mask"}
         assert all(torch.equal(values, expected[name]) for name, values in batch.items())
     assert stored.flat.dtype == np.int32
-    joined = TokenRows.joined([encoder.token_rows(part) for part in (SENTENCES[:9], [], SENTENCES[9:])])
+    joined = TokenRows.joined(
+        [encoder.token_rows(part) for part in (SENTENCES[:9], [], SENTENCES[9:])]
+    )
     assert np.array_equal(joined.flat, stored.flat)
     assert np.array_equal(joined.starts, stored.starts)
 
 
 def test_bare_rows_have_their_special_tokens_in_the_batch(encoder: Encoder) -> None:
-    bare, whole = encoder.bare_rows(SENTENCES), encoder.token_rows(SENTENCES, train_length=POSITIONS)
+    bare, whole = (
+        encoder.bare_rows(SENTENCES),
+        encoder.token_rows(SENTENCES, train_length=POSITIONS),
+    )
     short = [i for i, size in enumerate(whole.lengths) if size < POSITIONS]
     first, second = bare.batch(short), whole.batch(short)
     assert first.pop("lengths") == second["lengths"]
@@ -111,7 +152,9 @@ def test_a_length_without_room_for_a_word_is_refused(encoder: Encoder) -> None:
 
 def test_a_template_is_around_every_stored_sentence(tmp_path: Path) -> None:
     template, other = 'the book "{sentence}" sees [MASK] .', "[MASK] : {sentence}"
-    encoder = Encoder.from_pretrained(tiny_checkpoint(tmp_path), "mask", template=template, train_length=16)
+    encoder = Encoder.from_pretrained(
+        tiny_checkpoint(tmp_path), "mask", template=template, train_length=16
+    )
     sentences = ["a dog", "", " ".join(WORDS)]
     for text, rows in (
         (template, encoder.token_rows(sentences)),
@@ -120,5 +163,10 @@ def test_a_template_is_around_every_stored_sentence(tmp_path: Path) -> None:
         ids = rows.batch([0])["input_ids"][0].tolist()
         assert ids == encoder.tokenizer(text.format(sentence="a dog"))["input_ids"]
         assert rows.lengths.max() == 16
-        assert (rows.batch([0, 1, 2])["input_ids"] == encoder.tokenizer.mask_token_id).sum(dim=1).tolist() == [1, 1, 1]
-    assert_close(encoder(encoder.tokenize(sentences)), encoder(encoder.token_rows(sentences).batch([0, 1, 2])))
+        assert (rows.batch([0, 1, 2])["input_ids"] == encoder.tokenizer.mask_token_id).sum(
+            dim=1
+        ).tolist() == [1, 1, 1]
+    assert_close(
+        encoder(encoder.tokenize(sentences)),
+        encoder(encoder.token_rows(sentences).batch([0, 1, 2])),
+    )

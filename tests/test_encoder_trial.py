@@ -1,4 +1,5 @@
-"""What is tried of a backbone when it is loaded: text alone, the length limit, padding, the types of its weights."""
+"""What is tried of a backbone when it is loaded: text alone, the length limit, padding, the types
+of its weights."""
 
 import logging
 from pathlib import Path
@@ -64,7 +65,9 @@ READ_PADDING = ["fnet", "convbert", "mobilebert", "nystromformer"]
 def write(kind: str, folder: Path) -> Path:
     """Write a small random model of a kind, with a tokenizer."""
     tokenizer, config = tiny_tokenizer("roberta"), transformers.CONFIG_MAPPING[kind]
-    names = {name: value for name, value in SHAPE.items() if hasattr(config(), name)} | OWN.get(kind, {})
+    names = {name: value for name, value in SHAPE.items() if hasattr(config(), name)} | OWN.get(
+        kind, {}
+    )
     if kind == "xlnet":  # any length
         del names["max_position_embeddings"]
     torch.manual_seed(0)
@@ -78,11 +81,15 @@ def write(kind: str, folder: Path) -> Path:
 
 
 def load(folder: Path, kind: type[Encoder] = Encoder) -> Any:
-    return kind.from_pretrained(folder, **({"pooling": "mean"} if kind is Encoder else {}), device="cpu")
+    return kind.from_pretrained(
+        folder, **({"pooling": "mean"} if kind is Encoder else {}), device="cpu"
+    )
 
 
 @pytest.mark.parametrize("kind", sorted(TRIED))
-def test_kinds_without_a_trial_would_pass_it(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kinds_without_a_trial_would_pass_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = write(kind, tmp_path)
     encoder = load(folder)
     monkeypatch.setattr(_loading, "TRIED", frozenset())
@@ -103,13 +110,21 @@ def test_a_vector_does_not_depend_on_the_other_texts_of_its_batch(
     sentences = [*tiny_sentences(12), SHORT, " ".join(WORDS * 9)]
     alone = torch.stack([encoder.encode(text) for text in sentences])
     assert torch.allclose(encoder.encode(sentences), alone, atol=1e-5)
-    theirs = SentenceTransformer(str(encoder.checkpoint.folder), device="cpu").encode(SHORT, normalize_embeddings=True)
+    theirs = SentenceTransformer(str(encoder.checkpoint.folder), device="cpu").encode(
+        SHORT, normalize_embeddings=True
+    )
     assert np.abs(encoder.encode(SHORT).numpy() - theirs).max() < 1e-5
 
 
 def test_training_and_cross_encoders_read_rows_of_one_length_too(tmp_path: Path) -> None:
     folder = write("fnet", tmp_path)
-    asked = {"encoder": str(folder), "pooling": "avg_first_last", "device": "cpu", "dropout": 0.0, "mlp": False}
+    asked = {
+        "encoder": str(folder),
+        "pooling": "avg_first_last",
+        "device": "cpu",
+        "dropout": 0.0,
+        "mlp": False,
+    }
     method = METHODS["simcse"](CONFIGS["simcse"].from_parameters("demo", 0, asked))
     method.prepare(Sentences("s", [SHORT, LONG, "a dog"], "", "0"))
     batch = method.collate(range(3))
@@ -117,7 +132,8 @@ def test_training_and_cross_encoders_read_rows_of_one_length_too(tmp_path: Path)
     vectors.sum().backward()
     wanted = method.encoder.encode([SHORT, LONG, "a dog"], normalize_embeddings=False)
     assert torch.allclose(vectors[:3].detach(), wanted, atol=1e-5)
-    wider = method.encoder.token_rows([SHORT, LONG]).batch([0, 1], multiple=20)  # as a chunk of a batch may be
+    # As a chunk of a batch may be.
+    wider = method.encoder.token_rows([SHORT, LONG]).batch([0, 1], multiple=20)
     assert method.encoder.token_states(wider).shape[:2] == wider["input_ids"].shape
     cross = load(folder, CrossEncoder)
     pairs = [SHORT, "a dog"], [LONG, "a cat"]
@@ -136,18 +152,30 @@ def test_the_length_limit_can_be_encoded(kind: str, tmp_path: Path) -> None:
     ("kind", "message"),
     [
         ("dpr", "does not encode plain text of 3 tokens: AttributeError: .* st:"),
-        ("bros", "does not encode plain text of 3 tokens: ValueError: You have to specify bbox; .* st:"),
+        (
+            "bros",
+            "does not encode plain text of 3 tokens: ValueError: You have to specify bbox; .* st:",
+        ),
         ("canine", "cannot be loaded as 'canine' for text: .* st:"),
         ("vit", "cannot be loaded as 'vit' for text: .* st:"),
         ("wav2vec2", "cannot be loaded as 'wav2vec2' for text: .* st:"),
         ("t5", "with a decoder"),
     ],
 )
-def test_what_is_no_text_encoder_is_refused_in_one_line(kind: str, message: str, tmp_path: Path) -> None:
+def test_what_is_no_text_encoder_is_refused_in_one_line(
+    kind: str, message: str, tmp_path: Path
+) -> None:
     tokenizer, config = tiny_tokenizer("bert"), transformers.CONFIG_MAPPING[kind]
-    small = {name: value for name, value in SHAPE.items() if hasattr(config(), name)} | {"vocab_size": 28}
+    small = {name: value for name, value in SHAPE.items() if hasattr(config(), name)} | {
+        "vocab_size": 28
+    }
     if kind == "wav2vec2":
-        small |= {"conv_dim": (8,), "conv_kernel": (3,), "conv_stride": (2,), "num_conv_pos_embeddings": 4}
+        small |= {
+            "conv_dim": (8,),
+            "conv_kernel": (3,),
+            "conv_stride": (2,),
+            "num_conv_pos_embeddings": 4,
+        }
         small |= {"num_conv_pos_embedding_groups": 2, "num_feat_extract_layers": 1}
     transformers.AutoModel.from_config(config(**small)).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
@@ -163,7 +191,9 @@ def test_a_vector_does_not_depend_on_earlier_texts(tmp_path: Path) -> None:
     assert torch.equal(encoder.encode(" ".join(WORDS * 9)), before)
 
 
-def test_an_encoder_of_random_numbers_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encoder_of_random_numbers_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plain = transformers.FNetModel.forward
 
     def noisy(*args: Any, **options: Any) -> Any:
@@ -177,15 +207,22 @@ def test_an_encoder_of_random_numbers_is_refused(tmp_path: Path, monkeypatch: py
 
 
 def test_the_encoder_of_an_encoder_decoder_is_refused_for_that(tmp_path: Path) -> None:
-    config = transformers.T5Config(vocab_size=28, d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4)
+    config = transformers.T5Config(
+        vocab_size=28, d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4
+    )
     transformers.T5EncoderModel(config).save_pretrained(tmp_path)
     tiny_tokenizer("bert").save_pretrained(tmp_path)
-    with pytest.raises(EncoderError, match=r"is a 't5' with a decoder, or the encoder of one; .* evaluate it as st:"):
+    with pytest.raises(
+        EncoderError,
+        match=r"is a 't5' with a decoder, or the encoder of one; .* evaluate it as st:",
+    ):
         load(tmp_path)
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.uint8, torch.float8_e4m3fn])
-def test_quantised_weights_are_refused_and_integer_buffers_are_not(dtype: torch.dtype, tmp_path: Path) -> None:
+def test_quantised_weights_are_refused_and_integer_buffers_are_not(
+    dtype: torch.dtype, tmp_path: Path
+) -> None:
     folder = tiny_checkpoint(tmp_path / "checkpoint")
     weights = load_file(folder / "model.safetensors")
     weights["embeddings.position_ids"] = torch.arange(POSITIONS)[None]
@@ -195,23 +232,33 @@ def test_quantised_weights_are_refused_and_integer_buffers_are_not(dtype: torch.
     weights = {f"bert.{each}": value for each, value in weights.items()}
     weights[f"bert.{name}"] = weights[f"bert.{name}"].mul(100).to(dtype)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(EncoderError, match=f"1 weights .such as bert.{name}. are stored as integers or in 8 bits"):
+    with pytest.raises(
+        EncoderError, match=f"1 weights .such as bert.{name}. are stored as integers or in 8 bits"
+    ):
         load(folder)
 
 
 @pytest.mark.parametrize("prefix", ["module.", "0.auto_model."])
 def test_a_prefix_of_all_names_is_the_cause_that_is_named(prefix: str, tmp_path: Path) -> None:
     folder = tiny_checkpoint(tmp_path / "checkpoint")
-    weights = {prefix + name: value for name, value in load_file(folder / "model.safetensors").items()}
+    weights = {
+        prefix + name: value for name, value in load_file(folder / "model.safetensors").items()
+    }
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(EncoderError, match=rf"missing in the file, .*such as {prefix}embeddings.*save_pretrained"):
+    with pytest.raises(
+        EncoderError, match=rf"missing in the file, .*such as {prefix}embeddings.*save_pretrained"
+    ):
         load(folder)
 
 
 def test_weights_of_other_code_are_named(tmp_path: Path) -> None:
     folder = tiny_checkpoint(tmp_path / "checkpoint")
     weights = load_file(folder / "model.safetensors")
-    renamed = {name.replace("intermediate.dense", "mlp.gated"): value for name, value in weights.items()}
+    renamed = {
+        name.replace("intermediate.dense", "mlp.gated"): value for name, value in weights.items()
+    }
     save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(EncoderError, match=r"missing in the file, .* have no place .*'bert' again by transformers"):
+    with pytest.raises(
+        EncoderError, match=r"missing in the file, .* have no place .*'bert' again by transformers"
+    ):
         load(folder)

@@ -27,12 +27,16 @@ def pairs(gold: list[float], subset: list[str] | None = None, name: str = "made"
     first = (WORDS * 20)[: len(gold)]
     second = [" ".join(reversed(WORDS[(3 * i + 1) % 6])) + f" {i}" for i in range(len(gold))]
     ids = [str(i) for i in range(len(gold))]
-    return Pairs(name, first, second, np.asarray(gold, float), subset, ids, (0.0, 5.0), "made here", "0")
+    return Pairs(
+        name, first, second, np.asarray(gold, float), subset, ids, (0.0, 5.0), "made here", "0"
+    )
 
 
 def by_letters(sentences: list[str]) -> np.ndarray:
     """Embed texts of any length as counts of letters and digits."""
-    return np.array([[sentence.count(letter) for letter in "abcde0123456789"] for sentence in sentences], float)
+    return np.array(
+        [[sentence.count(letter) for letter in "abcde0123456789"] for sentence in sentences], float
+    )
 
 
 def cosines(made: Pairs) -> np.ndarray:
@@ -51,18 +55,25 @@ def test_spearman_is_over_all_pairs_unless_asked_by_subset_of_sentences_embedded
     report = evaluate(watching, {"made": made})
     assert len(seen) == len(set(seen))
     np.testing.assert_allclose(report.scores["predicted"], cosines(made), atol=1e-12)
-    x, y, both = (spearmanr(made.gold[a:b], cosines(made)[a:b]).statistic for a, b in ((0, 40), (40, 60), (0, 60)))
+    x, y, both = (
+        spearmanr(made.gold[a:b], cosines(made)[a:b]).statistic
+        for a, b in ((0, 40), (40, 60), (0, 60))
+    )
     assert report.metrics["made"]["spearman"] == pytest.approx(both, abs=1e-12)
     assert report.metrics["made"]["subsets"]["x"] == {"spearman": pytest.approx(x), "n": 40}
     for how, expected in {"mean": (x + y) / 2, "wmean": (40 * x + 20 * y) / 60}.items():
-        assert evaluate(by_letters, {"made": made}, how=how).metrics["made"]["spearman"] == pytest.approx(expected)
+        assert evaluate(by_letters, {"made": made}, how=how).metrics["made"][
+            "spearman"
+        ] == pytest.approx(expected)
 
 
 def test_the_average_of_the_seven_exists_only_with_all_seven():
     generator = np.random.default_rng(2)
     suites = {name: pairs(list(generator.uniform(0, 5, 20)), name=name) for name in SEVEN_STS}
     metrics = evaluate(by_letters, suites).metrics
-    average = {name: np.mean([metrics[n][name] for n in SEVEN_STS]) for name in ("spearman", "kcc", "ndcg")}
+    average = {
+        name: np.mean([metrics[n][name] for n in SEVEN_STS]) for name in ("spearman", "kcc", "ndcg")
+    }
     assert metrics["sts-average"] == pytest.approx(average)
     suites.pop("sick-test")
     assert "sts-average" not in evaluate(by_letters, suites).metrics
@@ -133,7 +144,8 @@ def test_a_run_contains_its_evaluation_and_is_not_evaluated_twice(tmp_path: Path
     assert run.finished
     assert run.facts()["inputs"]["made"]["sha256"] == "0"
     other = Run.open(SimCSEConfig.from_parameters("demo", 1), tmp_path)
-    evaluate(by_letters, {"dev": made["made"]}, run=other, stage="before")  # not the set that chooses the checkpoint
+    # Not the set that chooses the checkpoint.
+    evaluate(by_letters, {"dev": made["made"]}, run=other, stage="before")
     assert list(other.facts()["inputs"]) == ["suite dev"]
     again = evaluate(lambda _: pytest.fail("a finished run was encoded again"), made, run=run)
     assert again.metrics == report.metrics
@@ -148,19 +160,30 @@ def test_a_run_contains_its_evaluation_and_is_not_evaluated_twice(tmp_path: Path
 
 
 def test_queries_of_the_bundled_world_are_ranked():
-    report = evaluate(lambda s: np.array([[len(x), x.count("e"), 1] for x in s], float), "world-test")
+    report = evaluate(
+        lambda s: np.array([[len(x), x.count("e"), 1] for x in s], float), "world-test"
+    )
     values, queries = report.metrics["world-test"], per_query_metrics(report.rankings)
     assert values["queries"] == values["queries_with_kcc"] == len(queries) == 250
-    assert [values["kcc"], values["ndcg"]] == pytest.approx(queries[["kcc", "ndcg"]].mean().tolist())
+    assert [values["kcc"], values["ndcg"]] == pytest.approx(
+        queries[["kcc", "ndcg"]].mean().tolist()
+    )
 
 
 def test_an_encoder_is_evaluated_as_a_run_and_listed_among_the_runs(
     spread_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    given = {"encoder": str(spread_encoder), "suites": ["world-dev"], "device": "cpu", "precision": "fp32"}
+    given = {
+        "encoder": str(spread_encoder),
+        "suites": ["world-dev"],
+        "device": "cpu",
+        "precision": "fp32",
+    }
     config = BaselineConfig.from_parameters("as-it-is", 0, given)
     run = evaluate_model(config, tmp_path)
-    wanted = evaluate(Encoder.from_pretrained(spread_encoder, device="cpu", precision="fp32"), "world-dev")
+    wanted = evaluate(
+        Encoder.from_pretrained(spread_encoder, device="cpu", precision="fp32"), "world-dev"
+    )
     assert run.metrics() == wanted.metrics
     (row,) = list_runs(tmp_path).to_dict("records")
     assert (row["method"], row["status"]) == ("base", "finished")
@@ -168,7 +191,8 @@ def test_an_encoder_is_evaluated_as_a_run_and_listed_among_the_runs(
     runs = views.finished_runs(tmp_path, "world-dev")
     assert views.seed_table(runs).loc[spread_encoder.name, "seeds"] == 1
     assert len(views.intervals(runs, "world-dev", samples=9)) == 1
-    monkeypatch.setattr("workbench.evaluation._evaluate.load_baseline", None)  # it is read, not computed
+    # It is read, not computed.
+    monkeypatch.setattr("workbench.evaluation._evaluate.load_baseline", None)
     assert evaluate_model(config, tmp_path).metrics() == wanted.metrics
 
 
@@ -192,7 +216,12 @@ def test_a_finished_evaluation_does_not_stand_for_other_data_under_the_same_name
 ):
     given = {"kind": "tfidf", "fit_on": "wiki1m", "suites": ["sick-test"]}
     config, runs = BaselineConfig(**given), tmp_path / "runs"
-    data = {"one": ("c d", "4"), "copy": ("c d", "4"), "other text": ("d e", "4"), "other gold": ("c d", "2")}
+    data = {
+        "one": ("c d", "4"),
+        "copy": ("c d", "4"),
+        "other text": ("d e", "4"),
+        "other gold": ("c d", "2"),
+    }
     for name, last in data.items():
         data_root(tmp_path / name, *last)
 
@@ -205,7 +234,9 @@ def test_a_finished_evaluation_does_not_stand_for_other_data_under_the_same_name
     assert evaluated() == expected
     for root, name in (("other text", "wiki1m"), ("other gold", "sick-test")):
         monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / root))
-        with pytest.raises(RunError, match=rf"finished, but {name} is not what .*`workbench rm .*--runs"):
+        with pytest.raises(
+            RunError, match=rf"finished, but {name} is not what .*`workbench rm .*--runs"
+        ):
             evaluated()
         evaluate_model(config, tmp_path / f"runs of {root}")
     data_root(tmp_path / "other gold", *data["one"])  # restored
@@ -217,10 +248,15 @@ def test_a_finished_evaluation_does_not_stand_for_other_data_under_the_same_name
 
 def test_an_evaluation_that_cannot_be_leaves_no_folder_and_names_the_cause(tmp_path: Path):
     with pytest.raises(DataError, match="world-dve"):
-        evaluate_model(BaselineConfig.from_parameters("demo", 0, {"suites": ["world-dve"]}), tmp_path)
+        evaluate_model(
+            BaselineConfig.from_parameters("demo", 0, {"suites": ["world-dve"]}), tmp_path
+        )
     with pytest.raises(EncoderError, match="nowhere"):
         evaluate_model(
-            BaselineConfig.from_parameters("as-it-is", 0, {"encoder": "nowhere", "suites": "world-dev"}), tmp_path
+            BaselineConfig.from_parameters(
+                "as-it-is", 0, {"encoder": "nowhere", "suites": "world-dev"}
+            ),
+            tmp_path,
         )
     assert not list(tmp_path.iterdir())
 
@@ -237,6 +273,9 @@ def test_a_dev_of_two_sets_chooses_by_the_mean_of_their_spearman():
     mixture = RankMixture(method.encode, corpus, weight=0.1)
     alone = [mixture.try_weights(each, [0.3]).item() for each in both]
     assert mixture.try_weights(dev, [0.3]).item() == pytest.approx(np.mean(alone), abs=1e-12)
-    premise, *alone = (rank_premise(method.encode, corpus, corpus, each).iloc[-2:].to_numpy() for each in (dev, *both))
+    premise, *alone = (
+        rank_premise(method.encode, corpus, corpus, each).iloc[-2:].to_numpy()
+        for each in (dev, *both)
+    )
     np.testing.assert_allclose(premise, np.mean(alone, axis=0), atol=1e-12)
     assert config.digest() != SimCSEConfig(profile="demo", dev="world-dev").digest()

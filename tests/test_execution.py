@@ -16,12 +16,18 @@ from workbench.errors import DataError, EncoderError, RunError, SettingError
 from workbench.execution import execute, notebook_of, run_method
 from workbench.views import check_parameters, export_html
 
-KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "language_info": {"name": "python"}}
+KERNEL = {
+    "kernelspec": {"name": "python3", "display_name": "Python 3"},
+    "language_info": {"name": "python"},
+}
 PARAMETERS = "x = 1\nlabel = 'a'"
 
 
 def notebook(folder: Path, *cells: str, parameters: str = PARAMETERS) -> Path:
-    first = [new_markdown_cell("# A title"), new_code_cell(parameters, metadata={"tags": ["parameters"]})]
+    first = [
+        new_markdown_cell("# A title"),
+        new_code_cell(parameters, metadata={"tags": ["parameters"]}),
+    ]
     content = new_notebook(cells=[*first, *map(new_code_cell, cells)], metadata=KERNEL)
     nbformat.write(content, folder / "small.ipynb")
     return folder / "small.ipynb"
@@ -42,10 +48,22 @@ def test_every_method_has_a_notebook_with_the_same_parameters():
         ("simcse", {"dev": "world-dve"}, "world-dev"),
         ("cosent", {"train": "world"}, "train: world holds sentences; cosent needs pairs"),
         ("cosent", {"train": "nli.tsv"}, "train: .*nli.tsv holds triplets; cosent needs pairs"),
-        ("compcse", {"suites": ["world-test", "world"]}, "world holds sentences; .* pairs or transfer tasks there"),
-        ("rankencoder", {"corpus": "world-train"}, "corpus: world-train holds pairs; rankencoder needs sentences"),
+        (
+            "compcse",
+            {"suites": ["world-test", "world"]},
+            "world holds sentences; .* pairs or transfer tasks there",
+        ),
+        (
+            "rankencoder",
+            {"corpus": "world-train"},
+            "corpus: world-train holds pairs; rankencoder needs sentences",
+        ),
         ("simcse", {"train": "cut.txt.gz"}, "cut.txt.gz"),
-        ("simcse", {"encoder": "english-encoder"}, "english-encoder say 'mean'.* set pooling=mean .* or pooling=cls"),
+        (
+            "simcse",
+            {"encoder": "english-encoder"},
+            "english-encoder say 'mean'.* set pooling=mean .* or pooling=cls",
+        ),
         (
             "cosent",
             {"train": "nli.tsv", "objective": "triplet", "encoder": "no/such/folder"},
@@ -66,21 +84,32 @@ def test_what_a_method_cannot_use_is_refused_before_anything_is_made(
 
 
 def test_a_missing_encoder_is_refused_without_a_kernel_and_without_torch(tmp_path: Path):
-    code = "import sys\nfrom workbench.errors import EncoderError\nfrom workbench.execution import run_method\n"
+    code = (
+        "import sys\nfrom workbench.errors import EncoderError\nfrom workbench.execution "
+        "import run_method\n"
+    )
     missing = {
         "rankcse": {"teachers": ["world-teacher", "no-such-encoder"]},
         "rankencoder": {"base": "no-such-encoder"},
     }
     for method, overrides in missing.items():
-        code += f"try:\n    run_method({method!r}, overrides={overrides!r}, runs_root={str(tmp_path / 'runs')!r})\n"
-        code += "except EncoderError as refusal:\n    print(refusal)\nassert 'torch' not in sys.modules\n"
+        code += (
+            f"try:\n    run_method({method!r}, overrides={overrides!r}, "
+            f"runs_root={str(tmp_path / 'runs')!r})\n"
+        )
+        code += (
+            "except EncoderError as refusal:\n    print(refusal)\nassert 'torch' not in "
+            "sys.modules\n"
+        )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     start = "'no-such-encoder' is no local folder"
     assert [line.startswith(start) for line in done.stdout.splitlines()] == [True] * 2
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_interrupted_execution_leaves_the_earlier_notebook_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_execution_leaves_the_earlier_notebook_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def interrupt(_notebook: str, running: str, *_: object, **__: object) -> None:
         Path(running).write_text("a part")
         raise SystemExit(130)
@@ -98,8 +127,13 @@ def test_a_name_that_papermill_injects_and_the_notebook_does_not_declare_is_refu
     check_parameters({"In": ["", declared]})
     check_parameters({"In": ["", declared, '# Parameters\nseed = 3\nprofile = "paper"\n', "x = 1"]})
     check_parameters({})  # no notebook
-    check_parameters({"In": ["", declared, "# Parameters\nsead = 3\n", "", "# Parameters\nseed = 3\n"]})  # mended
-    with pytest.raises(SettingError, match=r"no parameter 'sead' in this notebook; did you mean 'seed'\?"):
+    # Mended.
+    check_parameters(
+        {"In": ["", declared, "# Parameters\nsead = 3\n", "", "# Parameters\nseed = 3\n"]}
+    )
+    with pytest.raises(
+        SettingError, match=r"no parameter 'sead' in this notebook; did you mean 'seed'\?"
+    ):
         check_parameters({"In": ["", declared, "# Parameters\nseed = 1\nsead = 3\n"]})
 
 
@@ -109,7 +143,12 @@ def test_a_finished_run_whose_notebook_failed_is_executed_again_and_then_reused(
     failures = [RunError("a cell behind the evaluation failed")]
 
     def kernel(notebook: Path, output: Path, parameters: dict) -> None:
-        assert parameters == {"profile": "demo", "seed": 3, "overrides": {}, "runs_root": str(tmp_path)}
+        assert parameters == {
+            "profile": "demo",
+            "seed": 3,
+            "overrides": {},
+            "runs_root": str(tmp_path),
+        }
         output.write_text("{}")
         (output.parent / "metrics.json").write_text("{}")
         if failures:
@@ -128,14 +167,18 @@ def test_a_finished_run_whose_notebook_failed_is_executed_again_and_then_reused(
     assert "used as it is" in caplog.text
 
 
-def test_a_run_that_another_process_takes_meanwhile_keeps_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_that_another_process_takes_meanwhile_keeps_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     hold = "import sys\nfrom pathlib import Path\nfrom workbench.runs import lock_run\n"
     hold += "lock = lock_run(Path(sys.argv[1]))\nprint('held', flush=True)\nsys.stdin.read()"
     others = []
 
     def kernel(notebook: Path, output: Path, parameters: dict) -> None:
         command = [sys.executable, "-c", hold, str(output.parent)]
-        others.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        others.append(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        )
         assert others[0].stdout.readline() == "held\n"
         Run.open(SimCSEConfig.from_parameters("demo"), tmp_path)
 
@@ -148,7 +191,9 @@ def test_a_run_that_another_process_takes_meanwhile_keeps_its_record(tmp_path: P
         run_method("simcse", runs_root=tmp_path)
     assert len(others) == 1
 
-    monkeypatch.setattr("workbench.execution.execute", lambda _, output, __: output.write_text("{}"))
+    monkeypatch.setattr(
+        "workbench.execution.execute", lambda _, output, __: output.write_text("{}")
+    )
     (path / "metrics.json").write_text("{}")  # of a notebook that is still open
     assert run_method("simcse", runs_root=tmp_path).finished
     assert (path / "notebook.ipynb").is_file()
@@ -156,26 +201,37 @@ def test_a_run_that_another_process_takes_meanwhile_keeps_its_record(tmp_path: P
 
 
 @pytest.mark.slow
-def test_figures_are_small_in_the_notebook_and_whole_in_the_page_and_unknown_parameters_are_refused(tmp_path: Path):
+def test_figures_are_small_in_the_notebook_and_whole_in_the_page_and_unknown_parameters_are_refused(
+    tmp_path: Path,
+):
     figure = "import plotly.graph_objects as go\ngo.Figure(go.Scatter(y=[1, 3, x]))"
-    checks = "import os\nfrom workbench import check_parameters\nassert os.environ['TQDM_DISABLE'] == '1'"
+    checks = (
+        "import os\nfrom workbench import check_parameters\nassert "
+        "os.environ['TQDM_DISABLE'] == '1'"
+    )
     file = notebook(tmp_path, f"{checks}\ncheck_parameters(globals())", figure, figure)
     execute(file, tmp_path / "out.ipynb", {"x": 7})
     assert "TQDM_DISABLE" not in os.environ
     assert (tmp_path / "out.ipynb").stat().st_size < 100_000
     page = export_html(tmp_path / "out.ipynb").read_text(encoding="utf-8")
     assert page.count("Plotly.newPlot(") >= 2
-    assert len([line for line in page.splitlines() if "plotly.js v" in line]) == 1, "the drawing script is there once"
+    assert len([line for line in page.splitlines() if "plotly.js v" in line]) == 1, (
+        "the drawing script is there once"
+    )
     with pytest.raises(RunError, match=r"no parameter 'xx' in this notebook; did you mean 'x'\?"):
         execute(file, tmp_path / "out.ipynb", {"xx": 7})
 
 
 def test_waiting_threads_of_openmp_sleep_after_a_moment():
     environment = {
-        name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
     }
     code = "import workbench, os\nprint(os.environ['GOMP_SPINCOUNT'])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
     assert done.stdout == "5000\n"
 
 
@@ -192,8 +248,13 @@ def test_waiting_threads_of_openmp_sleep_after_a_moment():
         ('""', "false", "false"),
     ],
 )
-def test_a_parameter_that_papermill_leaves_as_text_is_read_as_its_default(default: str, text: str, value: object):
-    namespace = {"In": ["", f"given = {default}", f"# Parameters\ngiven = {text!r}\n"], "given": text}
+def test_a_parameter_that_papermill_leaves_as_text_is_read_as_its_default(
+    default: str, text: str, value: object
+):
+    namespace = {
+        "In": ["", f"given = {default}", f"# Parameters\ngiven = {text!r}\n"],
+        "given": text,
+    }
     check_parameters(namespace)
     assert namespace["given"] == value
     assert type(namespace["given"]) is type(value)
@@ -201,11 +262,25 @@ def test_a_parameter_that_papermill_leaves_as_text_is_read_as_its_default(defaul
 
 @pytest.mark.parametrize(
     ("default", "wrong"),
-    [("False", "maybe"), ("0", "many"), ("{}", "max_steps=2"), ("{}", "[1]"), ("{}", "{max_steps: 2}"), ('""', 7)],
+    [
+        ("False", "maybe"),
+        ("0", "many"),
+        ("{}", "max_steps=2"),
+        ("{}", "[1]"),
+        ("{}", "{max_steps: 2}"),
+        ('""', 7),
+    ],
 )
-def test_a_parameter_of_another_kind_is_refused_with_what_papermill_needs(default: str, wrong: object):
-    namespace = {"In": ["", f"given = {default}", f"# Parameters\ngiven = {wrong!r}\n"], "given": wrong}
-    with pytest.raises(SettingError, match=r"given=.* cannot be read as \w+; .* -y 'given: \.\.\.'"):
+def test_a_parameter_of_another_kind_is_refused_with_what_papermill_needs(
+    default: str, wrong: object
+):
+    namespace = {
+        "In": ["", f"given = {default}", f"# Parameters\ngiven = {wrong!r}\n"],
+        "given": wrong,
+    }
+    with pytest.raises(
+        SettingError, match=r"given=.* cannot be read as \w+; .* -y 'given: \.\.\.'"
+    ):
         check_parameters(namespace)
 
 

@@ -38,10 +38,19 @@ def history() -> pd.DataFrame:
     )
 
 
-def test_the_ringed_checkpoint_is_the_best_trained_one_and_the_path_has_every_step(history: pd.DataFrame):
-    ring = next(trace for trace in views.training_curve({"m": history}).data if trace.name == "m: kept")
+def test_the_ringed_checkpoint_is_the_best_trained_one_and_the_path_has_every_step(
+    history: pd.DataFrame,
+):
+    ring = next(
+        trace for trace in views.training_curve({"m": history}).data if trace.name == "m: kept"
+    )
     assert (list(ring.x), list(ring.y)) == ([20], [60.0])
-    terms = {trace.name for trace in views.training_curve({"m": history.assign(observed_share=0.5)}, terms=True).data}
+    terms = {
+        trace.name
+        for trace in views.training_curve(
+            {"m": history.assign(observed_share=0.5)}, terms=True
+        ).data
+    }
     assert terms == {"m: dev", "m: kept", "m: info_nce"}
     path, _ = views.alignment_uniformity_path({"m": history, "n": history}).data
     assert list(path.x) == history["dev_uniformity"].tolist()
@@ -50,7 +59,10 @@ def test_the_ringed_checkpoint_is_the_best_trained_one_and_the_path_has_every_st
 
 def test_every_pair_is_in_its_band_of_gold_and_a_sweep_is_drawn_in_order():
     gold = np.array([0.0, 0.9, 1.0, 2.5, 4.1, 5.0])
-    wide, narrow = (pd.DataFrame({"suite": "s", "gold": values, "predicted": 0.5}) for values in (gold, [2.2, 2.4]))
+    wide, narrow = (
+        pd.DataFrame({"suite": "s", "gold": values, "predicted": 0.5})
+        for values in (gold, [2.2, 2.4])
+    )
     figure = views.cosine_by_gold({"wide": wide, "narrow": narrow}, "s")
     bands = ["0 to 1", "0 to 1", "1 to 2", "2 to 3", "4 to 5", "4 to 5"]
     assert [list(violin.x) for violin in figure.data] == [bands, ["2 to 3", "2 to 3"]]
@@ -61,8 +73,13 @@ def test_every_pair_is_in_its_band_of_gold_and_a_sweep_is_drawn_in_order():
     dev, test = figure.data
     assert (list(dev.x), list(dev.y), list(test.y)) == ([1, 40], [25.0, 50.0], [20.0, 40.0])
     assert figure.layout.xaxis.type == "linear", "numbers have their distances"
-    assert views.setting_sweep(table.assign(scale=["none", "all"]), "scale").layout.xaxis.type == "category"
-    assert [line.x0 for line in figure.layout.shapes] == [1], "the paper's value is marked at its place"
+    assert (
+        views.setting_sweep(table.assign(scale=["none", "all"]), "scale").layout.xaxis.type
+        == "category"
+    )
+    assert [line.x0 for line in figure.layout.shapes] == [1], (
+        "the paper's value is marked at its place"
+    )
     assert not views.setting_sweep(table, "scale", paper=20).layout.shapes
 
 
@@ -72,13 +89,18 @@ def test_neighbours_that_a_pair_shares_are_near_to_both_sentences():
     encoded = encode(corpus)
     table = neighbour_table(RankMixture(encode, corpus, weight=1.0), pairs)
     for side1, side2, shared in zip(pairs.sentence1, pairs.sentence2, table["shared"], strict=True):
-        nearest = [set(np.argsort(-(encoded @ encode(text)).numpy())[:6]) for text in (side1, side2)]
+        nearest = [
+            set(np.argsort(-(encoded @ encode(text)).numpy())[:6]) for text in (side1, side2)
+        ]
         assert shared == len(nearest[0] & nearest[1])
 
 
 def test_a_sentence_has_one_colour_on_every_map():
     draw = np.random.default_rng(0)
-    spaces, texts = {"cosine": draw.random((20, 3)), "ranks": draw.random((20, 50))}, [str(row) for row in range(20)]
+    spaces, texts = (
+        {"cosine": draw.random((20, 3)), "ranks": draw.random((20, 50))},
+        [str(row) for row in range(20)],
+    )
     figure = views.sentence_map(spaces, texts, values=pd.Series(range(20), name="words"))
     assert [list(dots.marker.color) for dots in figure.data] == [list(range(20))] * 2
     assert figure.layout.coloraxis.colorbar.title.text == "words"
@@ -88,8 +110,12 @@ def test_a_sentence_has_one_colour_on_every_map():
 
 
 def test_names_are_neither_markup_nor_mathematics_and_figures_fit_their_output():
-    runs = pd.DataFrame({"label": [HOSTILE], "seed": [0], "value": [0.5], "low": [NAN], "high": [NAN]})
-    parts = pd.DataFrame({"label": [HOSTILE], "part": [HOSTILE], "mean": [0.5], "std": [NAN], "n": [1]})
+    runs = pd.DataFrame(
+        {"label": [HOSTILE], "seed": [0], "value": [0.5], "low": [NAN], "high": [NAN]}
+    )
+    parts = pd.DataFrame(
+        {"label": [HOSTILE], "part": [HOSTILE], "mean": [0.5], "std": [NAN], "n": [1]}
+    )
     for figure in (
         views.score_intervals(runs, HOSTILE),
         views.part_scores(parts),
@@ -101,15 +127,24 @@ def test_names_are_neither_markup_nor_mathematics_and_figures_fit_their_output()
         assert "bold" in drawn
         for markup in ("$1", "<b>", r"\u003cb\u003e"):
             assert markup not in drawn
-        assert figure.layout.autosize or figure.layout.width <= 844, "an output's width on a screen of 1280"
+        assert figure.layout.autosize or figure.layout.width <= 844, (
+            "an output's width on a screen of 1280"
+        )
     two = laid_out(go.Figure(), "words " * 12).layout
     assert two.title.text.count("<br>") == 1
-    assert two.title.pad.t + 1.3 * two.title.font.size < two.margin.t, "the last line ends above the plot"
+    assert two.title.pad.t + 1.3 * two.title.font.size < two.margin.t, (
+        "the last line ends above the plot"
+    )
 
 
 def test_a_label_that_is_cut_still_differs_from_the_others():
-    cosent = [f"cosent (max_steps=100, train=stsb-train, scale={scale})" for scale in ("5.0", "20.0")]
-    middle = [f"rankcse (pooling={how}, teachers=[simcse f5da80d3, simcse f5da80d3-s0])" for how in ("cls", "mean")]
+    cosent = [
+        f"cosent (max_steps=100, train=stsb-train, scale={scale})" for scale in ("5.0", "20.0")
+    ]
+    middle = [
+        f"rankcse (pooling={how}, teachers=[simcse f5da80d3, simcse f5da80d3-s0])"
+        for how in ("cls", "mean")
+    ]
     short = shortened(["simcse", *cosent, *middle], 24)
     assert len(set(short.values())) == len(short) == 5
     assert short["simcse"] == "simcse"
@@ -123,18 +158,24 @@ def test_the_live_curve_has_all_steps_and_the_first_loss_from_the_start(
     monkeypatch.setattr("plotly.io.renderers.default", "plotly_mimetype")
 
     def drawn(*rows: dict[str, float], **settings: float) -> go.Figure:
-        curve = LiveCurve(Run.open(SimCSEConfig.from_parameters("demo", 0, settings), tmp_path), "m")
+        curve = LiveCurve(
+            Run.open(SimCSEConfig.from_parameters("demo", 0, settings), tmp_path), "m"
+        )
         for row in rows:
             curve(row)
         bundle: Any = curve._repr_mimebundle_()
-        return go.Figure({name: bundle["application/vnd.plotly.v1+json"][name] for name in ("data", "layout")})
+        return go.Figure(
+            {name: bundle["application/vnd.plotly.v1+json"][name] for name in ("data", "layout")}
+        )
 
     start, logged = {"step": 0, "dev_spearman": 0.1}, {"step": 10, "epoch": 0.25, "loss": 2.0}
     for rows in ((start,), (start, logged)):
         figure: Any = drawn(*rows, max_steps=400)
         assert figure.layout.xaxis.range == (-8, 408)
     assert figure.data[-1].mode == "markers", "a line of one point is invisible"
-    assert drawn(start, logged, max_steps=None, epochs=2).layout.xaxis.range == pytest.approx((-1.6, 81.6))
+    assert drawn(start, logged, max_steps=None, epochs=2).layout.xaxis.range == pytest.approx(
+        (-1.6, 81.6)
+    )
     figure = drawn(start, max_steps=None)
     assert (figure.layout.xaxis.range, figure.layout.yaxis2.visible) == (None, False)
 
@@ -158,11 +199,18 @@ def test_the_live_curve_goes_on_from_the_history_and_is_drawn_when_dev_is_measur
     for step in range(1, 21):
         now += 0.125
         curve({"step": step, "loss": 1.0})
-    assert [len(drawing["m: loss"]) for drawing in drawn] == [1, 2, 11, 20], "the first two, otherwise after a second"
-    rows = [{"step": 0, "dev_spearman": 0.1}, {"step": 10, "loss": 2.0, "dev_spearman": 0.2}, {"step": 20, "loss": 1.0}]
+    assert [len(drawing["m: loss"]) for drawing in drawn] == [1, 2, 11, 20], (
+        "the first two, otherwise after a second"
+    )
+    rows = [
+        {"step": 0, "dev_spearman": 0.1},
+        {"step": 10, "loss": 2.0, "dev_spearman": 0.2},
+        {"step": 20, "loss": 1.0},
+    ]
     pd.DataFrame(rows).to_csv(run.path / "history.csv", index=False)
     curve = LiveCurve(run, "m")
-    curve({"step": 20, "loss": 1.5, "dev_spearman": 0.3})  # again: killed after the row and before the state was saved
+    # Again: killed after the row and before the state was saved.
+    curve({"step": 20, "loss": 1.5, "dev_spearman": 0.3})
     assert drawn[-1] == {"m: dev": [0, 10, 20], "m: kept": [20], "m: loss": [10, 20]}
 
 
@@ -171,14 +219,18 @@ def curves(view: LiveCurve) -> dict[str, list[float]]:
     figure = view._repr_mimebundle_()["application/vnd.plotly.v1+json"]
     packed = {trace["name"]: trace["x"] for trace in figure["data"]}
     return {
-        name: np.frombuffer(base64.b64decode(x["bdata"]), x["dtype"]).tolist() if isinstance(x, dict) else list(x)
+        name: np.frombuffer(base64.b64decode(x["bdata"]), x["dtype"]).tolist()
+        if isinstance(x, dict)
+        else list(x)
         for name, x in packed.items()
     }
 
 
 def test_a_heatmap_has_each_number_and_frames_the_diagonal():
     cosines, sentences = np.array([[1.0, 0.25], [0.5, 0.75]]), ["one sentence", HOSTILE]
-    left, right = (figure := views.cosine_heatmap({"cosine": cosines, HOSTILE: 2 * cosines}, sentences)).data
+    left, right = (
+        figure := views.cosine_heatmap({"cosine": cosines, HOSTILE: 2 * cosines}, sentences)
+    ).data
     np.testing.assert_array_equal([left.z, right.z], [cosines, 2 * cosines])
     assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (0.25, 2)
     boxes = [(box.x0, box.x1, box.y0, box.y1) for box in figure.layout.shapes]

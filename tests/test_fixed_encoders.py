@@ -1,4 +1,5 @@
-"""Encoders that are not trained: static ones, and those left to SentenceTransformer; held against it."""
+"""Encoders that are not trained: static ones, and those left to SentenceTransformer; held against
+it."""
 
 import json
 import sys
@@ -29,7 +30,8 @@ STATIC = ["StaticEmbedding", "model2vec"]
 
 
 def write_static(kind: str, folder: Path) -> Path:
-    """Write a static encoder; the one of model2vec has shared rows, weights of tokens and no modules.json."""
+    """Write a static encoder; the one of model2vec has shared rows, weights of tokens and no
+    modules.json."""
     tokenizer = tiny_tokenizer("bert").backend_tokenizer
     torch.manual_seed(0)
     table = torch.randn(tokenizer.get_vocab_size(), 12)
@@ -40,15 +42,23 @@ def write_static(kind: str, folder: Path) -> Path:
     folder.mkdir()
     tokenizer.save(str(folder / "tokenizer.json"))
     rows = torch.arange(len(table)) // 2
-    parts = {"embeddings": table[: len(table) // 2 + 1].half(), "mapping": rows, "weights": torch.rand(len(table))}
-    save_file({name: part.contiguous() for name, part in parts.items()}, folder / "model.safetensors")
+    parts = {
+        "embeddings": table[: len(table) // 2 + 1].half(),
+        "mapping": rows,
+        "weights": torch.rand(len(table)),
+    }
+    save_file(
+        {name: part.contiguous() for name, part in parts.items()}, folder / "model.safetensors"
+    )
     (folder / "config.json").write_text(json.dumps({"model_type": "model2vec", "normalize": True}))
     return folder
 
 
 def naive_static(folder: Path, sentence: str) -> np.ndarray:
     """Return the vector of a sentence by a loop over its words, unknown ones left out."""
-    parts = {name: part.float().numpy() for name, part in load_file(folder / "model.safetensors").items()}
+    parts = {
+        name: part.float().numpy() for name, part in load_file(folder / "model.safetensors").items()
+    }
     vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
     ids = [vocabulary[word] for word in sentence.split() if word in vocabulary]
     rows = [parts["embeddings"][int(parts["mapping"][one])] * parts["weights"][one] for one in ids]
@@ -63,23 +73,32 @@ def load(name: str) -> Any:
 def test_static_vectors_are_those_of_sentence_transformers_or_of_model2vec(tmp_path: Path) -> None:
     folder = write_static("StaticEmbedding", tmp_path / "static")
     theirs = SentenceTransformer(str(folder), device="cpu").encode(SENTENCES)
-    difference = largest_difference(load(str(folder)).encode(SENTENCES, normalize_embeddings=False), theirs)
+    difference = largest_difference(
+        load(str(folder)).encode(SENTENCES, normalize_embeddings=False), theirs
+    )
     print(f"| static | {difference:.0e} |")
     assert difference < 1e-5
     folder = write_static("model2vec", tmp_path / "model2vec")
     sentences = [*SENTENCES, "the zzz dog", "zzz"]
     naive = np.stack([naive_static(folder, sentence) for sentence in sentences])
-    difference = largest_difference(load(str(folder)).encode(sentences, normalize_embeddings=False), naive)
+    difference = largest_difference(
+        load(str(folder)).encode(sentences, normalize_embeddings=False), naive
+    )
     print(f"| model2vec | {difference:.0e} |")
     assert difference < 1e-5
     assert not load(str(folder)).encode("zzz").any()
 
 
 @pytest.mark.parametrize("kind", ["decoder", "prompts", "dense layers"])
-def test_what_sentence_transformers_loads_has_its_vectors_and_prompts(kind: str, tmp_path: Path) -> None:
+def test_what_sentence_transformers_loads_has_its_vectors_and_prompts(
+    kind: str, tmp_path: Path
+) -> None:
     folder = write(kind, tmp_path)
     encoder, theirs = load(f"st:{folder}"), SentenceTransformer(str(folder), device="cpu")
-    own, plain = Encoder.from_pretrained(folder, device="cpu", precision="fp32"), {"normalize_embeddings": False}
+    own, plain = (
+        Encoder.from_pretrained(folder, device="cpu", precision="fp32"),
+        {"normalize_embeddings": False},
+    )
     assert largest_difference(encoder.encode(SENTENCES, **plain), theirs.encode(SENTENCES)) < 1e-5
     assert largest_difference(encoder.encode(SENTENCES), own.encode(SENTENCES).numpy()) < 1e-5
     if kind != "dense layers":
@@ -89,12 +108,20 @@ def test_what_sentence_transformers_loads_has_its_vectors_and_prompts(kind: str,
 
 
 def names(tmp_path: Path) -> list[str]:
-    return [str(write_static("model2vec", tmp_path / "small")), f"st:{write('dense layers', tmp_path)}"]
+    return [
+        str(write_static("model2vec", tmp_path / "small")),
+        f"st:{write('dense layers', tmp_path)}",
+    ]
 
 
 def test_they_are_teachers_that_embed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in names(tmp_path):
-        asked = {"teachers": [name], "device": "cpu", "cache": str(tmp_path / "cache"), "batch_size": 4}
+        asked = {
+            "teachers": [name],
+            "device": "cpu",
+            "cache": str(tmp_path / "cache"),
+            "batch_size": 4,
+        }
         data = Sentences("s", SENTENCES[:12], "", "0")
         method = METHODS["rankcse"](CONFIGS["rankcse"].from_parameters("demo", 0, asked))
         method.prepare(data)
@@ -110,22 +137,30 @@ def test_they_are_teachers_that_embed_once(tmp_path: Path, monkeypatch: pytest.M
 def test_they_are_evaluated_and_asked(tmp_path: Path) -> None:
     file = tmp_path / "pairs.tsv"
     rows = [(SENTENCES[i], SENTENCES[i + 1], i % 6) for i in range(20)]
-    pd.DataFrame(rows, columns=["sentence1", "sentence2", "score"]).to_csv(file, sep="\t", index=False)
+    pd.DataFrame(rows, columns=["sentence1", "sentence2", "score"]).to_csv(
+        file, sep="\t", index=False
+    )
     for number, name in enumerate(names(tmp_path)):
         config = BaselineConfig(encoder=name, suites=[str(file)], device="cpu")
         run = evaluate_model(config, tmp_path / str(number))
         vectors = load(name).encode
         cosines = (vectors([row[0] for row in rows]) * vectors([row[1] for row in rows])).sum(1)
         assert run.scores()["predicted"].to_numpy() == pytest.approx(cosines.numpy(), abs=1e-5)
-        answer = Ask([name], query="the man eats", targets=["the man eats food", "a red park"]).selected
+        answer = Ask(
+            [name], query="the man eats", targets=["the man eats food", "a red park"]
+        ).selected
         assert len(answer) == 2
 
 
-def test_they_are_not_trained_and_name_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_are_not_trained_and_name_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     static, other = names(tmp_path)
     for name in (static, other):
         with pytest.raises(EncoderError, match="but not trained"):
-            METHODS["simcse"](CONFIGS["simcse"].from_parameters("demo", 0, {"encoder": name, "device": "cpu"}))
+            METHODS["simcse"](
+                CONFIGS["simcse"].from_parameters("demo", 0, {"encoder": name, "device": "cpu"})
+            )
         with pytest.raises(EncoderError, match="no word embeddings"):
             load_baseline(BaselineConfig(encoder=name, kind="static"))
     with pytest.raises(EncoderError, match="is neither a folder nor a hub id"):

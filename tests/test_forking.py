@@ -13,27 +13,35 @@ import pytest
 from conftest import TOGETHER, goes_with
 from forking import python, pythons
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes of the tests are fresh ones")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere processes of the tests are fresh ones"
+)
 
 
 def test_what_shares_a_slow_start_goes_to_one_process():
     shares = re.compile(r"\((browser|jupyter|light): |^from (live_lab|real_slurm)", re.MULTILINE)
     tests = Path(__file__).parent
-    sharing = [path for path in tests.rglob("test_*.py") if shares.search(path.read_text(encoding="utf-8"))]
+    sharing = [
+        path for path in tests.rglob("test_*.py") if shares.search(path.read_text(encoding="utf-8"))
+    ]
     assert {path.relative_to(tests).as_posix() for path in sharing} == TOGETHER.keys()
     live, hover = "tests/test_browser.py::test_a", "tests/test_hover.py::test_b[of::two]"
     assert goes_with(live) == goes_with(hover) != goes_with("tests/test_slurm.py::test_c")
-    assert len({goes_with("tests/test_runs.py::test_a"), goes_with("tests/test_runs.py::test_b")}) == 2
+    assert (
+        len({goes_with("tests/test_runs.py::test_a"), goes_with("tests/test_runs.py::test_b")}) == 2
+    )
 
 
 def test_a_program_may_be_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    folder = tmp_path / "a folder of Zoë" / ("x" * 150)  # a socket's path has 107 characters at most
+    # A socket's path has 107 characters at most.
+    folder = tmp_path / "a folder of Zoë" / ("x" * 150)
     folder.mkdir(parents=True)
     python = tmp_path / "a python" / "python"
     python.parent.mkdir()
     python.symlink_to(sys.executable)
     monkeypatch.setattr("forking.sys.executable", str(python))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # a link to an environment's Python is not in it
+    # A link to an environment's Python is not in it.
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     code = "import os; print(os.getcwd())"
     with pythons(folder):
         command = [folder / "rest" / "python", "-c", code]
@@ -43,7 +51,10 @@ def test_a_program_may_be_in_any_folder(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_forks_draw_other_random_numbers():
     code = "import random, numpy; print(random.random(), numpy.random.random())"
-    drawn = [subprocess.run([python("looks"), "-c", code], capture_output=True, text=True).stdout for _ in range(2)]
+    drawn = [
+        subprocess.run([python("looks"), "-c", code], capture_output=True, text=True).stdout
+        for _ in range(2)
+    ]
     assert len({number for line in drawn for number in line.split()}) == 4
 
 
@@ -74,9 +85,14 @@ def test_what_still_runs_ends_with_the_process_that_forks_and_who_asks_for_nothi
 def test_a_test_run_that_is_killed_leaves_no_folder(tmp_path: Path):
     folder = tmp_path / "pythons"
     folder.mkdir()
-    code = f"import pathlib, sys, time\nfrom forking import pythons\nwith pythons(pathlib.Path({str(folder)!r})):"
+    code = (
+        "import pathlib, sys, time\nfrom forking import pythons\nwith "
+        f"pythons(pathlib.Path({str(folder)!r})):"
+    )
     code += "\n    print(flush=True)\n    time.sleep(600)"
-    run = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parent, stdout=subprocess.PIPE)
+    run = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=Path(__file__).parent, stdout=subprocess.PIPE
+    )
     with run, run.stdout as said:
         assert said.readline()
         run.kill()

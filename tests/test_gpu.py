@@ -1,8 +1,7 @@
 """What only a GPU shows: `make gpu` runs this module and prints a table for docs/gpu.md.
 
-Without CUDA the module is skipped. WORKBENCH_GPU_TESTS=cpu runs the same tests on the CPU, to check the tests
-themselves: there a comparison of CPU and GPU compares two runs on the CPU.
-"""
+Without CUDA the module is skipped. WORKBENCH_GPU_TESTS=cpu runs the same tests on the CPU, to check
+the tests themselves: there a comparison of CPU and GPU compares two runs on the CPU."""
 
 import os
 import platform
@@ -20,7 +19,15 @@ from test_device import CASES, prepared
 from torch import Tensor
 
 from workbench.config import SimCSEConfig
-from workbench.data import Pairs, Sentences, Triplets, load_dev, load_pairs, load_sentences, load_training
+from workbench.data import (
+    Pairs,
+    Sentences,
+    Triplets,
+    load_dev,
+    load_pairs,
+    load_sentences,
+    load_training,
+)
 from workbench.encoder import Encoder
 from workbench.methods.simcse import SimCSE
 from workbench.metrics import spearman
@@ -52,14 +59,18 @@ def _table() -> Iterator[None]:
 
     where = f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}" if ON_GPU else "CPU"
     used = f"torch {torch.__version__}, transformers {transformers.__version__}, "
-    used += f"sentence-transformers {sentence_transformers.__version__}, Python {platform.python_version()}"
+    used += (
+        f"sentence-transformers {sentence_transformers.__version__}, Python "
+        f"{platform.python_version()}"
+    )
     rows = [("measured", "value"), ("---", "---"), ("device", where), ("versions", used), *FIGURES]
     print("\n\n" + "\n".join(f"| {name} | {value} |" for name, value in rows))
 
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of an untrained encoder of BERT-base's size, or of a smaller one for a CPU; mean pooling."""
+    """Return the folder of an untrained encoder of BERT-base's size, or of a smaller one for a CPU;
+    mean pooling."""
     from transformers import BertConfig, BertModel
 
     folder = tmp_path_factory.mktemp("start") / "encoder"
@@ -92,20 +103,32 @@ def largest_difference(first: Tensor, second: Tensor) -> float:
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean", "max", "avg_first_last"])
-def test_a_text_has_one_vector_alone_in_a_batch_and_on_the_cpu(texts: list[str], pooling: str) -> None:
+def test_a_text_has_one_vector_alone_in_a_batch_and_on_the_cpu(
+    texts: list[str], pooling: str
+) -> None:
     on_cpu, encoder = (
-        Encoder.from_pretrained("english-encoder", pooling, device=place, precision="fp32") for place in ("cpu", DEVICE)
+        Encoder.from_pretrained("english-encoder", pooling, device=place, precision="fp32")
+        for place in ("cpu", DEVICE)
     )
     together = encoder.encode(texts, batch_size=len(texts))
     alone = torch.stack([encoder.encode(text) for text in texts])
     with torch.no_grad():
         wrong = encoder(read_padding(encoder.tokenize(texts, train_length=64)))
     wrong = torch.nn.functional.normalize(wrong, dim=1)
-    differences = [largest_difference(together, other) for other in (alone, on_cpu.encode(texts), wrong)]
+    differences = [
+        largest_difference(together, other) for other in (alone, on_cpu.encode(texts), wrong)
+    ]
     assert differences[2] > 1e-2
     assert max(differences[:2]) < 5e-5
-    FIGURES.append((f"largest difference of a unit vector's numbers, {pooling}: alone", f"{differences[0]:.1e}"))
-    FIGURES.append((f"largest difference of a unit vector's numbers, {pooling}: CPU", f"{differences[1]:.1e}"))
+    FIGURES.append(
+        (
+            f"largest difference of a unit vector's numbers, {pooling}: alone",
+            f"{differences[0]:.1e}",
+        )
+    )
+    FIGURES.append(
+        (f"largest difference of a unit vector's numbers, {pooling}: CPU", f"{differences[1]:.1e}")
+    )
 
 
 def gradient(encoder: Encoder, batches: Sequence[dict[str, Any]], directions: Tensor) -> Tensor:
@@ -116,30 +139,43 @@ def gradient(encoder: Encoder, batches: Sequence[dict[str, Any]], directions: Te
         with encoder.autocast():
             vectors = encoder(batch)
         (vectors * share.to(encoder.device)).sum().backward()
-    return torch.cat([weight.grad.flatten() for weight in encoder.parameters() if weight.grad is not None]).cpu()
+    return torch.cat(
+        [weight.grad.flatten() for weight in encoder.parameters() if weight.grad is not None]
+    ).cpu()
 
 
-# In half precision, gradients differ from those in fp32 by rounding: the tolerance is for all ways to compute them.
+# In half precision, gradients differ from those in fp32 by rounding: the tolerance is for all ways
+# to compute them.
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-4), (HALF, 0.03)])
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_a_gradient_does_not_depend_on_padding_nor_on_the_device(
     texts: list[str], pooling: str, precision: str, tolerance: float
 ) -> None:
     on_cpu, encoder = (
-        Encoder.from_pretrained("english-encoder", pooling, device=place, precision=kind, dropout=0.0).train()
+        Encoder.from_pretrained(
+            "english-encoder", pooling, device=place, precision=kind, dropout=0.0
+        ).train()
         for place, kind in (("cpu", "fp32"), (DEVICE, precision))
     )
     rows, every = encoder.token_rows(texts, train_length=56), range(len(texts))
-    batch = rows.batch(every)  # with the lengths of its rows: on CUDA attention is computed without padding
+    # With the lengths of its rows: on CUDA attention is computed without padding.
+    batch = rows.batch(every)
     padded = {name: batch[name] for name in ("input_ids", "attention_mask")}
     fill = {"input_ids": encoder.tokenizer.pad_token_id, "attention_mask": 0}
-    wider = {name: torch.nn.functional.pad(padded[name], (0, 8), value=value) for name, value in fill.items()}
-    directions = torch.randn(len(texts), encoder.dimension, generator=torch.Generator().manual_seed(0))
+    wider = {
+        name: torch.nn.functional.pad(padded[name], (0, 8), value=value)
+        for name, value in fill.items()
+    }
+    directions = torch.randn(
+        len(texts), encoder.dimension, generator=torch.Generator().manual_seed(0)
+    )
     expected = gradient(on_cpu, [padded], directions)
     ways = {"without padding": [batch], "padded": [padded], "padded by 8 more": [wider]}
     ways |= {"one at a time": [rows.batch([row]) for row in every], "wrong": [read_padding(padded)]}
     found = {way: gradient(encoder, batches, directions) for way, batches in ways.items()}
-    distances = {way: float((one - expected).norm() / expected.norm()) for way, one in found.items()}
+    distances = {
+        way: float((one - expected).norm() / expected.norm()) for way, one in found.items()
+    }
     assert distances.pop("wrong") > 2 * tolerance
     for way, distance in distances.items():
         assert distance < tolerance, way
@@ -149,7 +185,8 @@ def test_a_gradient_does_not_depend_on_padding_nor_on_the_device(
 
 @pytest.fixture
 def scored() -> tuple[str, Pairs]:
-    """Return STS-B test and an encoder for it if there is a folder with real data, otherwise the bundled dev set."""
+    """Return STS-B test and an encoder for it if there is a folder with real data, otherwise the
+    bundled dev set."""
     from conftest import local_data_root
 
     root = local_data_root()
@@ -174,8 +211,12 @@ def test_half_precision_ranks_as_fp32_does(scored: tuple[str, Pairs]) -> None:
     assert spearman(exact, wrong) < 0.99
     assert agreement > 0.999
     assert abs(change) < 0.2
-    FIGURES.append((f"{HALF} against fp32, {pairs.name}: Spearman of the scores", f"{agreement:.5f}"))
-    FIGURES.append((f"{HALF} against fp32, {pairs.name}: change against gold, points", f"{change:+.3f}"))
+    FIGURES.append(
+        (f"{HALF} against fp32, {pairs.name}: Spearman of the scores", f"{agreement:.5f}")
+    )
+    FIGURES.append(
+        (f"{HALF} against fp32, {pairs.name}: change against gold, points", f"{change:+.3f}")
+    )
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -193,13 +234,19 @@ def test_report_the_speed_of_encode(start: Path, precision: str) -> None:
     kinds = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
     sentences = load_sentences("world", limit=20_000 if ON_GPU else 200, seed=0).sentences
     ours = Encoder.from_pretrained(start, device=DEVICE, precision=precision)
-    theirs = SentenceTransformer(str(start), device=DEVICE, model_kwargs={"dtype": kinds[precision]})
+    theirs = SentenceTransformer(
+        str(start), device=DEVICE, model_kwargs={"dtype": kinds[precision]}
+    )
     work = [
         lambda: ours.encode(sentences, 256),
-        lambda: theirs.encode(sentences, batch_size=256, convert_to_tensor=True, normalize_embeddings=True),
+        lambda: theirs.encode(
+            sentences, batch_size=256, convert_to_tensor=True, normalize_embeddings=True
+        ),
     ]
     vectors = [one().float().cpu() for one in work]  # also warms up
-    assert float((vectors[0] * vectors[1]).sum(dim=1).min()) > 0.99, "the two do not compute the same"
+    assert float((vectors[0] * vectors[1]).sum(dim=1).min()) > 0.99, (
+        "the two do not compute the same"
+    )
     rounds = [[len(sentences) / seconds(one) for one in work] for _ in range(5 if ON_GPU else 1)]
     rates = [statistics.median(rates) for rates in zip(*rounds, strict=True)]
     text = f"{rates[0]:.0f}, sentence-transformers {rates[1]:.0f}, ratio {rates[0] / rates[1]:.2f}"
@@ -207,7 +254,13 @@ def test_report_the_speed_of_encode(start: Path, precision: str) -> None:
 
 
 def simcse(start: str | Path, **settings: Any) -> SimCSE:
-    given = {"encoder": str(start), "device": DEVICE, "precision": "fp32", "eval_steps": 10**6, "save_steps": 10**6}
+    given = {
+        "encoder": str(start),
+        "device": DEVICE,
+        "precision": "fp32",
+        "eval_steps": 10**6,
+        "save_steps": 10**6,
+    }
     return SimCSE(SimCSEConfig.from_parameters("demo", 0, given | settings))
 
 
@@ -221,7 +274,13 @@ def test_report_the_speed_of_training(start: Path, tmp_path: Path) -> None:
     precision, (few, many) = HALF if ON_GPU else "fp32", (20, 220) if ON_GPU else (2, 4)
 
     def ours(steps: int) -> None:
-        options = {"batch_size": 64, "pooling": "mean", "mlp": False, "precision": precision, "logging_steps": 10**6}
+        options = {
+            "batch_size": 64,
+            "pooling": "mean",
+            "mlp": False,
+            "precision": precision,
+            "logging_steps": 10**6,
+        }
         fit(simcse(start, **options, max_steps=steps), data, quiet=True)
 
     def theirs(steps: int) -> None:
@@ -230,9 +289,13 @@ def test_report_the_speed_of_training(start: Path, tmp_path: Path) -> None:
         fixed: dict[str, Any] = {"save_strategy": "no", "report_to": "none", "disable_tqdm": True}
         fixed |= {"per_device_train_batch_size": 64, "use_cpu": not ON_GPU}
         fixed |= {precision: True} if precision != "fp32" else {}
-        options = st.SentenceTransformerTrainingArguments(output_dir=str(tmp_path), max_steps=steps, **fixed)
+        options = st.SentenceTransformerTrainingArguments(
+            output_dir=str(tmp_path), max_steps=steps, **fixed
+        )
         loss = MultipleNegativesRankingLoss(model)
-        st.SentenceTransformerTrainer(model=model, args=options, train_dataset=pairs, loss=loss).train()
+        st.SentenceTransformerTrainer(
+            model=model, args=options, train_dataset=pairs, loss=loss
+        ).train()
 
     rates = []
     for train in (ours, theirs):
@@ -247,26 +310,47 @@ def test_report_the_speed_of_training(start: Path, tmp_path: Path) -> None:
 
 def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
     if ON_GPU and torch.cuda.device_count() < 2:
-        pytest.skip(f"{torch.cuda.device_count()} CUDA device: two processes need two, as each has its own")
+        pytest.skip(
+            f"{torch.cuda.device_count()} CUDA device: two processes need two, as each has its own"
+        )
 
     def history(processes: int) -> Any:
-        options = {"max_steps": 6, "eval_steps": 3, "logging_steps": 1, "train_limit": 64, "batch_size": 16}
+        options = {
+            "max_steps": 6,
+            "eval_steps": 3,
+            "logging_steps": 1,
+            "train_limit": 64,
+            "batch_size": 16,
+        }
         method = simcse("world-encoder", **options, num_processes=processes, dropout=0.0)
         run = Run.open(method.config, tmp_path / str(processes))
-        return fit(method, load_training(method.config), load_dev(method.config), run=run, quiet=True)
+        return fit(
+            method, load_training(method.config), load_dev(method.config), run=run, quiet=True
+        )
 
     one, two = history(1), history(2)
     assert two["loss"].notna().sum() == 6
     np.testing.assert_allclose(two["loss"], one["loss"], rtol=1e-3)
     np.testing.assert_allclose(two["dev_spearman"], one["dev_spearman"], atol=2e-3)
     change = float((two["loss"] / one["loss"] - 1).abs().max())
-    FIGURES.append(("two processes, 6 steps: largest relative difference of the loss to one process", f"{change:.1e}"))
+    FIGURES.append(
+        (
+            "two processes, 6 steps: largest relative difference of the loss to one process",
+            f"{change:.1e}",
+        )
+    )
 
 
-@pytest.mark.skipif(not ON_GPU, reason="torch counts the memory of a GPU; tests/test_chunks.py has that of a CPU")
+@pytest.mark.skipif(
+    not ON_GPU, reason="torch counts the memory of a GPU; tests/test_chunks.py has that of a CPU"
+)
 def test_mini_batches_save_memory(start: Path) -> None:
     data, peaks = load_sentences("world", limit=512, seed=0), {}
-    for setting, value in (("mini_batch_size", "none"), ("mini_batch_size", 64), ("mini_batch_tokens", 1024)):
+    for setting, value in (
+        ("mini_batch_size", "none"),
+        ("mini_batch_size", 64),
+        ("mini_batch_tokens", 1024),
+    ):
         chunks = {"batch_size": 512, setting: value}
         method = simcse(start, **chunks, pooling="mean", max_steps=3, precision=HALF)
         method.prepare(data)
@@ -283,7 +367,9 @@ def test_mini_batches_save_memory(start: Path) -> None:
     assert max(peaks[64], peaks[1024]) < peaks["none"] / 2
 
 
-@pytest.mark.parametrize(("name", "form"), CASES, ids=lambda value: value if isinstance(value, str) else None)
+@pytest.mark.parametrize(
+    ("name", "form"), CASES, ids=lambda value: value if isinstance(value, str) else None
+)
 def test_no_forward_waits_for_the_device_and_losses_are_those_of_a_cpu(  # noqa: PLR0917 - fixtures
     spread_encoder: Path,
     wide_teacher: Path,
@@ -319,7 +405,13 @@ def test_no_forward_waits_for_the_device_and_losses_are_those_of_a_cpu(  # noqa:
 
 
 def test_a_training_that_was_stopped_ends_as_one_that_was_not(tmp_path: Path) -> None:
-    options = {"max_steps": 8, "logging_steps": 1, "save_steps": 2, "batch_size": 32, "mlm_weight": 0.1}
+    options = {
+        "max_steps": 8,
+        "logging_steps": 1,
+        "save_steps": 2,
+        "batch_size": 32,
+        "mlm_weight": 0.1,
+    }
     data, noted = load_sentences("world", limit=512, seed=0), []
 
     def stop(row: dict[str, Any]) -> None:
@@ -338,12 +430,21 @@ def test_a_training_that_was_stopped_ends_as_one_that_was_not(tmp_path: Path) ->
             history = fit(again, data, run=run, quiet=True)
     finally:
         torch.set_warn_always(False)
-    unordered = sorted({str(w.message).split(".")[0] for w in noted if "determinis" in str(w.message)})
-    pairs = [(a, b) for a, b in zip(whole.state_dict().values(), again.state_dict().values(), strict=True)]
+    unordered = sorted(
+        {str(w.message).split(".")[0] for w in noted if "determinis" in str(w.message)}
+    )
+    pairs = [
+        (a, b)
+        for a, b in zip(whole.state_dict().values(), again.state_dict().values(), strict=True)
+    ]
     is_same = all(torch.equal(a, b) for a, b in pairs)
-    text = "bit for bit" if is_same else f"up to {max(largest_difference(a, b) for a, b in pairs):.1e}"
+    text = (
+        "bit for bit" if is_same else f"up to {max(largest_difference(a, b) for a, b in pairs):.1e}"
+    )
     FIGURES.append(("a resumed training has the weights of an uninterrupted one", text))
-    FIGURES.append(("operations of that training without a fixed order", "; ".join(unordered) or "none"))
+    FIGURES.append(
+        ("operations of that training without a fixed order", "; ".join(unordered) or "none")
+    )
     if not unordered:
         assert is_same
     np.testing.assert_allclose(history["loss"], expected["loss"], rtol=1e-3)

@@ -23,7 +23,9 @@ from workbench.cli import lab, main
 PROJECT = Path(__file__).resolve().parent.parent
 
 
-def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path):
+def test_a_missing_extra_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path
+):
     monkeypatch.setitem(sys.modules, "papermill", None)
     monkeypatch.setattr(sys, "argv", ["workbench", "run", "simcse", "--runs", str(tmp_path)])
     with pytest.raises(SystemExit, match="2"):
@@ -32,19 +34,26 @@ def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert re.match(remedy, capsys.readouterr().err.splitlines()[-1])
 
 
-def test_a_missing_package_that_no_extra_has_is_named_itself(monkeypatch: pytest.MonkeyPatch, capsys):
+def test_a_missing_package_that_no_extra_has_is_named_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys
+):
     def track() -> None:
         raise ModuleNotFoundError("No module named 'wandb'", name="wandb")
 
     monkeypatch.setattr("workbench.cli.app", track)
     with pytest.raises(SystemExit, match="2"):
         main()
-    assert capsys.readouterr().err == "error: No module named 'wandb'; install it with: pip install wandb\n"
+    assert (
+        capsys.readouterr().err
+        == "error: No module named 'wandb'; install it with: pip install wandb\n"
+    )
 
 
 def test_the_conda_file_asks_for_what_the_project_needs():
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = yaml.safe_load((PROJECT / "environment.yml").read_text(encoding="utf-8"))["dependencies"]
+    wanted = yaml.safe_load((PROJECT / "environment.yml").read_text(encoding="utf-8"))[
+        "dependencies"
+    ]
     python, _, pip = wanted
     assert SpecifierSet(project["requires-python"]).contains(python.removeprefix("python="))
     options = dict(line.split(maxsplit=1) for line in pip["pip"])
@@ -53,12 +62,19 @@ def test_the_conda_file_asks_for_what_the_project_needs():
     assert (PROJECT / folder / "pyproject.toml").is_file()
     lines = (PROJECT / options["--constraint"]).read_text(encoding="utf-8").splitlines()
     pins = {Requirement(line).name for line in lines}
-    needed = [*project["dependencies"], *chain(*(project["optional-dependencies"][one] for one in extras.split(",")))]
-    unpinned = {canonicalize_name(Requirement(one).name) for one in needed} - {*map(canonicalize_name, pins)}
+    needed = [
+        *project["dependencies"],
+        *chain(*(project["optional-dependencies"][one] for one in extras.split(","))),
+    ]
+    unpinned = {canonicalize_name(Requirement(one).name) for one in needed} - {
+        *map(canonicalize_name, pins)
+    }
     assert not unpinned
 
 
-def test_lab_opens_jupyterlab_at_the_tour_of_a_copy_of_the_notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_lab_opens_jupyterlab_at_the_tour_of_a_copy_of_the_notebooks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     started: list[list[str]] = []
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", "")
     monkeypatch.setattr("jupyterlab.labapp.LabApp.launch_instance", started.append)
@@ -69,10 +85,17 @@ def test_lab_opens_jupyterlab_at_the_tour_of_a_copy_of_the_notebooks(tmp_path: P
     assert mine.read_text() == "mine"
     copied = sorted(path.name for path in mine.parent.iterdir())
     assert copied == sorted(path.name for path in PROJECT.glob("notebooks/*.ipynb"))
-    root, page = f"--ServerApp.root_dir={tmp_path / 'deep'}", "--LabApp.default_url=/lab/tree/mine/00_tour.ipynb"
+    root, page = (
+        f"--ServerApp.root_dir={tmp_path / 'deep'}",
+        "--LabApp.default_url=/lab/tree/mine/00_tour.ipynb",
+    )
     assert started == [[root, page, "--no-browser"]]
-    settings = settings_utils._get_overrides(str(tmp_path))[0]["@jupyterlab/apputils-extension:notification"]
-    assert settings == {"fetchNews": "false", "checkForUpdates": False}, "JupyterLab would ask to go online"
+    settings = settings_utils._get_overrides(str(tmp_path))[0][
+        "@jupyterlab/apputils-extension:notification"
+    ]
+    assert settings == {"fetchNews": "false", "checkForUpdates": False}, (
+        "JupyterLab would ask to go online"
+    )
 
 
 def documented(page: str) -> list[list[str]]:
@@ -82,7 +105,8 @@ def documented(page: str) -> list[list[str]]:
 
 
 TICKETS = "\ufeffid;question;answer;grade\r\n" + "".join(
-    f'{row};"My {thing}; it fails";The {"sea" if row % 4 else thing} fails.;{4 if row % 4 == 0 else 1 + row % 3}\r\n'
+    f'{row};"My {thing}; it fails";The {"sea" if row % 4 else thing} '
+    f"fails.;{4 if row % 4 == 0 else 1 + row % 3}\r\n"
     for row, thing in enumerate(["printer"] * 4 + ["laptop"] * 4 + ["door"] * 4 + ["lamp"] * 4)
 )
 
@@ -90,7 +114,16 @@ TICKETS = "\ufeffid;question;answer;grade\r\n" + "".join(
 @pytest.mark.slow
 def test_the_wheel_takes_a_csv_to_an_encoder_by_the_documented_commands(tmp_path: Path):
     """Unpack the wheel before this environment's libraries and use it outside the checkout."""
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
+    build = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(tmp_path / "dist"),
+    ]
     subprocess.run(build, cwd=PROJECT, check=True, capture_output=True)
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -107,13 +140,20 @@ def test_the_wheel_takes_a_csv_to_an_encoder_by_the_documented_commands(tmp_path
     script = "import sys\nfrom typer.testing import CliRunner\nfrom workbench import cli\n"
     script += f"assert cli.__file__.startswith({str(site)!r}), cli.__file__\n"
     script += f"from pathlib import Path\nfor words in {commands!r}:\n"
-    script += "    trained = [path.parent.as_posix() for path in Path('runs').glob('cosent/*/config.json')]\n"
-    script += "    words = [trained[0] if word.startswith('runs/cosent/') else word for word in words]\n"
+    script += (
+        "    trained = [path.parent.as_posix() for path in "
+        "Path('runs').glob('cosent/*/config.json')]\n"
+    )
+    script += (
+        "    words = [trained[0] if word.startswith('runs/cosent/') else word for word in words]\n"
+    )
     script += "    done = CliRunner().invoke(cli.app, words, catch_exceptions=False)\n"
     script += "    print(done.output)\n    assert done.exit_code == 0\n"
     environment = {**os.environ, "PYTHONPATH": str(site.parent)}
     command = [python("tests"), "-c", script]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "sentence1 = question, sentence2 = answer, score = grade, scale 1 to 4" in done.stdout
     assert "parts/tickets-train.tsv.gz" in done.stdout

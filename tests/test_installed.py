@@ -1,9 +1,9 @@
 """Each way of installing works: without extras, and with each of them, in fresh environments.
 
-The wheel and the packages that it asks for are installed by pip from its index, without what this environment has.
-Only torch and the libraries of CUDA are links to this environment's, because they have 0.2 to 5 GB. The environment of
-an extra contains the one without extras, so that pip adds what the extra asks for.
-"""
+The wheel and the packages that it asks for are installed by pip from its index, without what this
+environment has. Only torch and the libraries of CUDA are links to this environment's, because they
+have 0.2 to 5 GB. The environment of an extra contains the one without extras, so that pip adds what
+the extra asks for."""
 
 import ast
 import os
@@ -31,12 +31,16 @@ NEEDED_BYTES = 2 * 10**9
 
 
 def required(*extras: str) -> set[str]:
-    lists = [DECLARED["dependencies"], *(DECLARED["optional-dependencies"][extra] for extra in extras)]
+    lists = [
+        DECLARED["dependencies"],
+        *(DECLARED["optional-dependencies"][extra] for extra in extras),
+    ]
     return {canonicalize_name(Requirement(line).name) for each in lists for line in each}
 
 
 def imported_modules() -> set[str]:
-    """Return the modules of other distributions that the library imports, also those within functions."""
+    """Return the modules of other distributions that the library imports, also those within
+    functions."""
     found = set()
     for path in (PROJECT / "workbench").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -52,7 +56,9 @@ def distribution_of(module: str) -> str:
 
 
 def test_every_module_that_is_imported_is_of_a_declared_package():
-    assert {distribution_of(module) for module in imported_modules()} <= required("train", "lab", "slurm", "st")
+    assert {distribution_of(module) for module in imported_modules()} <= required(
+        "train", "lab", "slurm", "st"
+    )
 
 
 def test_the_error_for_a_missing_module_knows_every_extra():
@@ -70,10 +76,13 @@ class Environment(NamedTuple):
     work: Path
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        own = ("PYTHON", "WORKBENCH_", "JUPYTER_", "VIRTUAL_ENV")  # of the tests and of their environment
+        # Of the tests and of their environment.
+        own = ("PYTHON", "WORKBENCH_", "JUPYTER_", "VIRTUAL_ENV")
         outside = {name: value for name, value in os.environ.items() if not name.startswith(own)}
         command = [str(self.python), *words]
-        return subprocess.run(command, cwd=self.work, env=outside, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, cwd=self.work, env=outside, capture_output=True, text=True, check=False
+        )
 
     def workbench(self, command: str, *words: str) -> str:
         """Return what a command prints that succeeds."""
@@ -96,7 +105,9 @@ def pip_install(python: Path, *what: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def create(folder: Path, wheel: Path, work: Path, extra: str = "", light: Path | None = None) -> Environment:
+def create(
+    folder: Path, wheel: Path, work: Path, extra: str = "", light: Path | None = None
+) -> Environment:
     """Create an environment with the wheel and an extra, in one with `light` site-packages."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = folder / "bin" / "python"
@@ -105,7 +116,12 @@ def create(folder: Path, wheel: Path, work: Path, extra: str = "", light: Path |
         (site / "light.pth").write_text(f"{light}\n", encoding="utf-8")
     if extra == "train":
         link_torch(site)
-    pip_install(python, "--constraint", str(PROJECT / "constraints.txt"), f"{wheel}[{extra}]" if extra else str(wheel))
+    pip_install(
+        python,
+        "--constraint",
+        str(PROJECT / "constraints.txt"),
+        f"{wheel}[{extra}]" if extra else str(wheel),
+    )
     return Environment(python, work)
 
 
@@ -130,13 +146,33 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if sys.platform == "win32":
         pytest.skip("links to torch need a system with links")
     if (free := shutil.disk_usage(folder).free) < NEEDED_BYTES:
-        pytest.skip(f"fresh environments need {NEEDED_BYTES:,} bytes in {folder}, which has {free:,}")
-    probe = ["download", "--no-deps", "--timeout", "10", "--retries", "0", "--dest", str(folder / "probe")]
+        pytest.skip(
+            f"fresh environments need {NEEDED_BYTES:,} bytes in {folder}, which has {free:,}"
+        )
+    probe = [
+        "download",
+        "--no-deps",
+        "--timeout",
+        "10",
+        "--retries",
+        "0",
+        "--dest",
+        str(folder / "probe"),
+    ]
     command = [sys.executable, "-m", "pip", *probe, "--no-cache-dir", "lazy-loader==0.6"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"pip has no index of packages here: {done.stderr.strip().splitlines()[-1:]}")
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    build = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(folder),
+    ]
     subprocess.run(build, cwd=PROJECT, check=True, capture_output=True)
     (built,) = folder.glob("*.whl")
     return built
@@ -148,7 +184,9 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("a user's folder")
     for seed in (0, 1):
         write_run(folder / "runs", SimCSEConfig.from_parameters("demo", seed, {}), 1.0)
-        write_run(folder / "runs", SimCSEConfig.from_parameters("demo", seed, {"temperature": 0.2}), 3.0)
+        write_run(
+            folder / "runs", SimCSEConfig.from_parameters("demo", seed, {"temperature": 0.2}), 3.0
+        )
     return folder
 
 
@@ -159,7 +197,9 @@ def light(wheel: Path, work: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture
-def with_extra(light: Environment, wheel: Path, request: pytest.FixtureRequest, tmp_path: Path) -> Environment:
+def with_extra(
+    light: Environment, wheel: Path, request: pytest.FixtureRequest, tmp_path: Path
+) -> Environment:
     """Return an environment with the extra that the test names."""
     (site,) = light.python.parent.parent.glob("lib/python*/site-packages")
     return create(tmp_path / "venv", wheel, light.work, request.param, site)
@@ -189,7 +229,9 @@ def test_without_extras_runs_are_listed_compared_and_looked_at(light: Environmen
     assert str(light.python.parent.parent) in light.workbench("--version")
     assert "sweep" in light.workbench("--help")
     assert light.workbench("runs").count("finished") == 4
-    assert "before training:" in light.workbench("show", next((light.work / "runs/simcse").iterdir()).name)
+    assert "before training:" in light.workbench(
+        "show", next((light.work / "runs/simcse").iterdir()).name
+    )
     assert "standard deviation" in light.workbench(f"power {SUITE}")
     assert "teacher_temperature" in light.workbench("settings rankcse")
     assert "bundled" in light.workbench("data check world-test")
@@ -218,13 +260,17 @@ def test_without_extras_every_other_command_names_what_to_install(light: Environ
         "sweep simcse --slurm --runs others",
     ]
     for command in commands:
-        assert light.error(command).endswith('pip install "ranking-workbench[train,lab,slurm]"'), command
+        assert light.error(command).endswith('pip install "ranking-workbench[train,lab,slurm]"'), (
+            command
+        )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("with_extra", ["train"], indirect=True)
-def test_with_train_an_encoder_is_trained_and_evaluated(with_extra: Environment, small_files: dict[str, str]):
+def test_with_train_an_encoder_is_trained_and_evaluated(
+    with_extra: Environment, small_files: dict[str, str]
+):
     small = ["train_limit=64", "max_steps=2", "eval_steps=2", "device=cpu"]
     small += [f"{name}={value}" for name, value in small_files.items()]
     trained = with_extra.workbench("run simcse --no-notebook --seed 9 --runs trained", *small)

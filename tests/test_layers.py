@@ -8,7 +8,8 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
 
-# From the ground up: a module imports from the layers under its own, or from its own layer, without a circle.
+# From the ground up: a module imports from the layers under its own, or from its own layer, without
+# a circle.
 LAYERS = [
     {"errors", "files", "printing"},
     {"config"},
@@ -40,7 +41,10 @@ NO_TORCH = {
 
 
 def modules() -> dict[str, Path]:
-    return {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))}
+    return {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
 
 
 def imports(path: Path) -> set[str]:
@@ -68,17 +72,30 @@ def test_modules_import_from_their_own_layer_or_lower_ones_without_a_circle():
         if owner(name) != "__init__":
             parts = [imported.split(".") for imported in imports(path)]
             used[owner(name)] |= {
-                part[1] for part in parts if part[0] == "workbench" and part[1:2] and part[1] in LAYER
+                part[1]
+                for part in parts
+                if part[0] == "workbench" and part[1:2] and part[1] in LAYER
             }
-    wrong = [(name, each) for name, others in used.items() for each in others if LAYER[each] > LAYER[name]]
+    wrong = [
+        (name, each)
+        for name, others in used.items()
+        for each in others
+        if LAYER[each] > LAYER[name]
+    ]
     assert not wrong
-    list(TopologicalSorter({name: others - {name} for name, others in used.items()}).static_order())  # or CycleError
+    # Or CycleError.
+    list(TopologicalSorter({name: others - {name} for name, others in used.items()}).static_order())
 
 
 def test_methods_do_not_import_each_other():
-    shared = {"__init__", "base", "splitting", "masked_language", "rank_mixture", "rank_targets"} | {
-        "composition", "distributed", "rank_distillation", "rank_method", "teacher_lists"
-    }
+    shared = {
+        "__init__",
+        "base",
+        "splitting",
+        "masked_language",
+        "rank_mixture",
+        "rank_targets",
+    } | {"composition", "distributed", "rank_distillation", "rank_method", "teacher_lists"}
     shared |= {"mixed"}  # which is all of them together
     ours = {name.split(".")[1] for name in modules() if name.startswith("methods.")} - shared
     wrong = [
@@ -86,7 +103,8 @@ def test_methods_do_not_import_each_other():
         for name, path in modules().items()
         if name.startswith("methods.") and name.split(".")[1] in ours
         for imported in imports(path)
-        if imported.startswith("workbench.methods.") and imported.split(".")[2] in ours - {name.split(".")[1]}
+        if imported.startswith("workbench.methods.")
+        and imported.split(".")[2] in ours - {name.split(".")[1]}
     ]
     assert not wrong
 
@@ -105,15 +123,22 @@ def test_only_live_views_import_widgets():
         "watched",
     )
     live, widgets = {f"views.{name}" for name in names}, {"anywidget", "ipywidgets", "IPython"}
-    found = {name for name, path in modules().items() if {i.split(".")[0] for i in imports(path)} & widgets}
+    found = {
+        name
+        for name, path in modules().items()
+        if {i.split(".")[0] for i in imports(path)} & widgets
+    }
     wrong = found - live
     assert not wrong
 
 
 def test_runs_and_views_load_neither_torch_nor_scipys_statistics_and_runs_no_widgets():
-    names = sorted(name for name in NO_TORCH if (PACKAGE / f"{name}.py").is_file() or (PACKAGE / name).is_dir())
+    names = sorted(
+        name for name in NO_TORCH if (PACKAGE / f"{name}.py").is_file() or (PACKAGE / name).is_dir()
+    )
     views = ["views", "look"]
-    code = "import sys, workbench.cli\nassert 'pandas' not in sys.modules\n"  # which --help and a refusal need not
+    # Which --help and a refusal need not.
+    code = "import sys, workbench.cli\nassert 'pandas' not in sys.modules\n"
     code += "import workbench\nworkbench.list_runs\n"
     code += "".join(f"import workbench.{name}\n" for name in names if name not in views)
     code += "assert not {'torch', 'ipywidgets', 'anywidget', 'scipy.stats'} & set(sys.modules)\n"
@@ -127,9 +152,20 @@ def test_what_is_imported_from_a_package_is_public_to_type_checkers():
     """Check that re-exports are written `import name as name`, which py.typed requires."""
     own = {}
     for path in PACKAGE.rglob("__init__.py"):
-        nodes = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
+        nodes = [
+            node
+            for node in ast.parse(path.read_text(encoding="utf-8")).body
+            if isinstance(node, ast.ImportFrom)
+        ]
         name = ".".join(path.relative_to(PACKAGE.parent).parent.parts)
-        own[name] = {f"{name}.{item.name}" for node in nodes for item in node.names if item.asname != item.name}
-    asked = [path for folder in (PACKAGE, PACKAGE.parent / "tests") for path in folder.rglob("*.py")]
+        own[name] = {
+            f"{name}.{item.name}"
+            for node in nodes
+            for item in node.names
+            if item.asname != item.name
+        }
+    asked = [
+        path for folder in (PACKAGE, PACKAGE.parent / "tests") for path in folder.rglob("*.py")
+    ]
     wrong = {str(path.name): imports(path) & set().union(*own.values()) for path in asked}
     assert not {name: found for name, found in wrong.items() if found}

@@ -21,12 +21,15 @@ CHECK = "lessons.check_answer("
 
 
 def exercises(path: Path) -> list[tuple[str, str]]:
-    """Return the code of each exercise of a notebook and that of its solution, folded in the cell after it."""
+    """Return the code of each exercise of a notebook and that of its solution, folded in the cell
+    after it."""
     cells = nbformat.read(path, as_version=4).cells
     found = []
     for cell, after in itertools.pairwise(cells):
         if cell.cell_type == "code" and CHECK in cell.source:
-            folded = re.match(r"<details><summary>Solution</summary>\n(.+?)\n</details>", after.source, re.DOTALL)
+            folded = re.match(
+                r"<details><summary>Solution</summary>\n(.+?)\n</details>", after.source, re.DOTALL
+            )
             assert folded, f"no solution after {cell.source!r}"
             solution = re.search(r"```python\n(.+?)\n```|`(answer = .+?)`", folded[1], re.DOTALL)
             assert solution, folded[1]
@@ -37,17 +40,20 @@ def exercises(path: Path) -> list[tuple[str, str]]:
 # A wrong answer for each exercise, in the order of its notebook.
 WRONG = {
     "10_simcse": [
-        "def my_info_nce(cosines, temperature): return -torch.log_softmax(cosines, dim=1).diagonal().mean()",
+        "def my_info_nce(cosines, temperature): return -torch.log_softmax(cosines, "
+        "dim=1).diagonal().mean()",
         "answer = 4.16",
         'answer = ["a", "b", "c", "d"]',
     ],
     "11_rankcse": [
-        "def my_listnet(student, teacher, **settings): return listnet(teacher, student, **settings)",
+        "def my_listnet(student, teacher, **settings): return listnet(teacher, student, "
+        "**settings)",
         "answer = 0.357",
         "answer = losses.js_consistency",
     ],
     "12_compcse": [
-        "def my_loss(h, h_left, h_right): return info_nce(cosine_matrix(h, h_left), temperature=0.05)",
+        "def my_loss(h, h_left, h_right): return info_nce(cosine_matrix(h, h_left), "
+        "temperature=0.05)",
         "answer = 0.5",
         'answer = "the old boat repairs the captain"',
     ],
@@ -57,7 +63,8 @@ WRONG = {
         "answer = [0.0, 0.5, 1.0]",
     ],
     "14_rankencoder": [
-        "def my_rank_vectors(similarities): return similarities.argsort(dim=1).argsort(dim=1).double() - 3.5",
+        "def my_rank_vectors(similarities): return "
+        "similarities.argsort(dim=1).argsort(dim=1).double() - 3.5",
         'answer = ["a", "b", "b"]',
         "answer = 0.05",
     ],
@@ -66,7 +73,8 @@ WRONG = {
         "answer = 0.5",
     ],
     "17_lists": [
-        "def my_listmle(student, gold, temperature): return graded_listmle(gold, student, temperature=temperature)",
+        "def my_listmle(student, gold, temperature): return graded_listmle(gold, "
+        "student, temperature=temperature)",
         "answer = 24",
         "answer = [0.9, 0.85, 0.1, 0.0]",
     ],
@@ -78,7 +86,8 @@ WRONG = {
 
 
 def verdict(source: str) -> str:
-    """Execute the code of a cell and return the text of its last expression, as a notebook shows it."""
+    """Execute the code of a cell and return the text of its last expression, as a notebook shows
+    it."""
     *lines, last = ast.parse(source).body
     names: dict[str, Any] = {}
     exec(compile(ast.Module(lines, []), "cell", "exec"), names)
@@ -89,13 +98,23 @@ def verdict(source: str) -> str:
 def test_the_solution_of_each_exercise_is_right_and_a_wrong_answer_is_not(name: str):
     cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
     code = [cell.source for cell in cells if cell.cell_type == "code"]
-    imports = [line for source in code for line in source.splitlines() if re.match("(from|import) ", line)]
-    for (cell, solution), wrong in zip(exercises(FOLDER / f"{name}.ipynb"), WRONG[name], strict=True):
+    imports = [
+        line for source in code for line in source.splitlines() if re.match("(from|import) ", line)
+    ]
+    for (cell, solution), wrong in zip(
+        exercises(FOLDER / f"{name}.ipynb"), WRONG[name], strict=True
+    ):
         blank, rest = re.fullmatch(
             r"(def .+?return \.\.\.  # your code|answer = None.*?)\n(.+)", cell, re.DOTALL
         ).groups()
-        texts = [verdict("\n".join([*imports, answer, rest])) for answer in (blank, wrong, solution)]
-        assert [re.split(r"[.:]", text)[0] for text in texts] == ["Not answered yet", "Not yet", "Right"], solution
+        texts = [
+            verdict("\n".join([*imports, answer, rest])) for answer in (blank, wrong, solution)
+        ]
+        assert [re.split(r"[.:]", text)[0] for text in texts] == [
+            "Not answered yet",
+            "Not yet",
+            "Right",
+        ], solution
         if blank.startswith("answer"):  # a value of another kind is no traceback
             assert verdict("\n".join([*imports, "answer = object()", rest])).startswith("Not yet.")
 
@@ -106,7 +125,9 @@ def test_a_wrong_function_is_told_where_it_differs_and_an_error_is_a_sentence():
 
     text = lessons.check_answer(shifted, torch.clone, (2, 3))
     assert re.search(r"random input 1.*difference: 1.0 at index \([01], 2\)", text, re.DOTALL)
-    assert "AttributeError" in lessons.check_answer(lambda scores: scores.missing, torch.clone, (2, 3))
+    assert "AttributeError" in lessons.check_answer(
+        lambda scores: scores.missing, torch.clone, (2, 3)
+    )
     text = lessons.check_answer(lambda scores, temperature: 0, info_nce, (4, 4), temperature=0.1)
     assert "random input 1: AssertionError" in text
 
@@ -117,23 +138,34 @@ def test_an_answer_that_changes_its_input_is_judged_by_its_result():
         return -torch.log_softmax(cosines, dim=1).diagonal().mean()
 
     assert lessons.check_answer(scaled, info_nce, (4, 4), temperature=0.1).startswith("Right")
-    assert lessons.check_answer(lambda scores: scores.zero_(), torch.clone, (2, 3)).startswith("Not yet")
+    assert lessons.check_answer(lambda scores: scores.zero_(), torch.clone, (2, 3)).startswith(
+        "Not yet"
+    )
 
 
 def test_a_guess_is_compared_with_the_kept_checkpoint():
     history = pd.DataFrame({"step": [0, 5, 10, 20], "dev_spearman": [0.2, None, 0.5, 0.4]})
-    assert lessons.compare_guess(None, history) == "You made no guess; it is +30.0 points on dev, from 20.0 to 50.0."
+    assert (
+        lessons.compare_guess(None, history)
+        == "You made no guess; it is +30.0 points on dev, from 20.0 to 50.0."
+    )
     assert "You guessed +25.0; it is +30.0 points" in lessons.compare_guess(25, history)
     assert lessons.compare_guess(25, history).endswith("5.0 points off.")
 
 
 def test_the_recap_has_the_metrics_of_the_run_before_and_after(tmp_path: Path):
     run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
-    table = {"step": [0, 5, 10], "dev_spearman": [0.2, 0.5, 0.4], "dev_uniformity": [-1.0, -2.0, -3.0]}
+    table = {
+        "step": [0, 5, 10],
+        "dev_spearman": [0.2, 0.5, 0.4],
+        "dev_uniformity": [-1.0, -2.0, -3.0],
+    }
     pd.DataFrame(table).to_csv(run.path / "history.csv", index=False)
     told = lessons.recap(run)
     assert told.loc["dev: Spearman"].tolist() == [20, 50, 30]
     assert told.loc["dev: uniformity"].tolist() == [-1, -2, -1]
     for measure, name in (("spearman", "Spearman"), ("kcc", "KCC"), ("ndcg", "NDCG")):
         ends = [100 * run.metrics(stage)[SUITE][measure] for stage in ("before", "")]
-        assert told.loc[f"{SUITE}: {name}", ["before", "after"]].tolist() == pytest.approx(ends, abs=0.006)
+        assert told.loc[f"{SUITE}: {name}", ["before", "after"]].tolist() == pytest.approx(
+            ends, abs=0.006
+        )

@@ -15,7 +15,13 @@ from workbench.metrics import ranking_groups
 
 
 def prepared(encoder: Path, data: Pairs, **settings: Any) -> Lists:
-    given = {"encoder": str(encoder), "device": "cpu", "precision": "fp32", "dropout": 0.0, "pooling": "cls"}
+    given = {
+        "encoder": str(encoder),
+        "device": "cpu",
+        "precision": "fp32",
+        "dropout": 0.0,
+        "pooling": "cls",
+    }
     method = Lists(ListsConfig.from_parameters("demo", 0, given | settings))
     method.prepare(data)
     return method
@@ -38,17 +44,25 @@ def expected(encoder: Encoder, data: Pairs, rows: list[int], ranking: str) -> fl
                 "listnet": lambda s=cosines[None], g=scaled: losses.listnet(
                     s, g, student_temperature=0.1, teacher_temperature=0.3, exclude_positive=False
                 ),
-                "listmle": lambda s=cosines[None], g=gold: losses.graded_listmle(s, g, temperature=0.1),
+                "listmle": lambda s=cosines[None], g=gold: losses.graded_listmle(
+                    s, g, temperature=0.1
+                ),
                 "cosent": lambda s=cosines, g=gold[0]: losses.cosent(s, g, scale=10.0),
-                "approx_ndcg": lambda s=cosines[None], g=scaled: losses.approx_ndcg(s, 5 * g, temperature=0.1),
+                "approx_ndcg": lambda s=cosines[None], g=scaled: losses.approx_ndcg(
+                    s, 5 * g, temperature=0.1
+                ),
             }[ranking]().item()
         )
     return float(np.mean(found))
 
 
 @pytest.mark.parametrize("ranking", ["listnet", "listmle", "cosent", "approx_ndcg"])
-def test_a_batch_is_the_mean_of_its_lists_each_of_its_own_length(spread_encoder: Path, listed: Pairs, ranking: str):
-    method = prepared(spread_encoder, listed, ranking=ranking, temperature=0.1, gold_temperature=0.3)
+def test_a_batch_is_the_mean_of_its_lists_each_of_its_own_length(
+    spread_encoder: Path, listed: Pairs, ranking: str
+):
+    method = prepared(
+        spread_encoder, listed, ranking=ranking, temperature=0.1, gold_temperature=0.3
+    )
     rows = [3, 0, 8]
     assert len({len(method.groups[row].pairs) for row in rows}) == 2
     reference = expected(method.encoder, listed, rows, ranking)
@@ -66,10 +80,17 @@ def test_a_batch_is_as_wide_as_its_own_longest_list(spread_encoder: Path):
     assert method.collate([2])["gold"].shape == (1, 300)
 
 
-def test_only_the_listnet_and_the_metric_read_the_values_of_gold(spread_encoder: Path, listed: Pairs):
-    bent = Pairs.from_lists(*listed.texts, (listed.gold**3 / 25).tolist(), name="bent", scale=(0, 5))
+def test_only_the_listnet_and_the_metric_read_the_values_of_gold(
+    spread_encoder: Path, listed: Pairs
+):
+    bent = Pairs.from_lists(
+        *listed.texts, (listed.gold**3 / 25).tolist(), name="bent", scale=(0, 5)
+    )
     for ranking in ("listnet", "listmle", "cosent", "approx_ndcg"):
-        one, other = (value(prepared(spread_encoder, data, ranking=ranking), [0, 1, 2]) for data in (listed, bent))
+        one, other = (
+            value(prepared(spread_encoder, data, ranking=ranking), [0, 1, 2])
+            for data in (listed, bent)
+        )
         assert torch.equal(one, other) == (ranking in ("listmle", "cosent")), ranking
 
 
@@ -97,7 +118,9 @@ def test_a_limit_counts_queries_and_keeps_their_targets():
     assert len(data) == sum(first in data.sentence1 for first in whole.sentence1) == 35
     assert load_training(config).checksum == data.checksum != whole.checksum
     assert "5 of 600 queries" in data.source
-    assert len(load_training(ListsConfig.from_parameters("demo", 0, {"train_limit": 1000}))) == len(whole)
+    assert len(load_training(ListsConfig.from_parameters("demo", 0, {"train_limit": 1000}))) == len(
+        whole
+    )
 
 
 def test_pairs_without_lists_are_refused_by_their_name(spread_encoder: Path, graded: Pairs):

@@ -1,4 +1,5 @@
-"""Losses against loops over their equations; gradients, precision, extreme values, degenerate batches, errors."""
+"""Losses against loops over their equations; gradients, precision, extreme values, degenerate
+batches, errors."""
 
 import inspect
 import math
@@ -16,7 +17,13 @@ Matrix = list[list[float]]
 
 
 def cosines(rows: int, columns: int, seed: int = 0) -> Tensor:
-    return torch.rand(rows, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+    return (
+        torch.rand(
+            rows, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+        )
+        * 2
+        - 1
+    )
 
 
 def softmax(row: list[float], temperature: float) -> list[float]:
@@ -28,7 +35,9 @@ def without(row: list[float], index: int) -> list[float]:
     return row[:index] + row[index + 1 :]
 
 
-def naive_listnet(student: Matrix, teacher: Matrix, tau2: float, tau3: float, exclude: bool) -> float:
+def naive_listnet(
+    student: Matrix, teacher: Matrix, tau2: float, tau3: float, exclude: bool
+) -> float:
     total = 0.0
     for i, (s, t) in enumerate(zip(student, teacher, strict=True)):
         listed = (without(s, i), without(t, i)) if exclude else (s, t)
@@ -49,7 +58,10 @@ def naive_listmle(student: Matrix, teacher: Matrix, tau2: float, exclude: bool) 
 
 def naive_cosent(scores: list[float], gold: list[float], scale: float) -> float:
     n = range(len(scores))
-    return math.log(1 + sum(math.exp(scale * (scores[j] - scores[i])) for i in n for j in n if gold[i] > gold[j]))
+    return math.log(
+        1
+        + sum(math.exp(scale * (scores[j] - scores[i])) for i in n for j in n if gold[i] > gold[j])
+    )
 
 
 def naive_graded_listmle(scores: list[float], gold: list[float], tau: float) -> float:
@@ -81,12 +93,15 @@ def test_hard_negatives_are_further_columns_of_info_nce() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_js_is_never_negative_zero_for_equal_lists_and_log_2_for_disjoint_ones(dtype: torch.dtype) -> None:
+def test_js_is_never_negative_zero_for_equal_lists_and_log_2_for_disjoint_ones(
+    dtype: torch.dtype,
+) -> None:
     for seed in range(20):
         half = cosines(16, 16, seed).to(dtype)
         assert 0 <= losses.js_consistency(half + half.T, temperature=0.05) < 1e-7
         assert losses.js_consistency(half, temperature=0.05) > 0.01
-    scores = torch.tensor([[0.0, 1.0, -1.0], [-1.0, 0.0, 1.0], [1.0, -1.0, 0.0]])  # rows point forward, columns back
+    # Rows point forward, columns back.
+    scores = torch.tensor([[0.0, 1.0, -1.0], [-1.0, 0.0, 1.0], [1.0, -1.0, 0.0]])
     close(losses.js_consistency(scores, temperature=0.01), math.log(2), {"rtol": 1e-6, "atol": 0})
 
 
@@ -104,7 +119,8 @@ def test_entropy_consistency_is_minus_the_mean_entropy_and_no_divergence() -> No
 def test_listnet_and_listmle_equal_equations_4_and_5_with_and_without_the_positive(
     exclude: bool, shape: tuple[int, int]
 ) -> None:
-    student, teacher = cosines(*shape), (cosines(*shape, seed=1) * 2).round()  # ties keep the order of columns
+    # Ties keep the order of columns.
+    student, teacher = cosines(*shape), (cosines(*shape, seed=1) * 2).round()
     taus = {"student_temperature": 0.05, "teacher_temperature": 0.025}
     value = losses.listnet(student, teacher, **taus, exclude_positive=exclude)
     close(value, naive_listnet(student.tolist(), teacher.tolist(), 0.05, 0.025, exclude))
@@ -117,7 +133,8 @@ def test_listmle_with_the_positive_first_is_listmle_without_plus_info_nce() -> N
     parts = losses.listmle(student, teacher, temperature=0.05, exclude_positive=True)
     parts = parts + losses.info_nce(student, temperature=0.05)
     close(losses.listmle(student, teacher, temperature=0.05), parts.item())
-    ordered = torch.tensor([[0.0, -1.0, -2.0]])  # implementations that add 1e-7 inside the log return 27.8
+    # Implementations that add 1e-7 inside the log return 27.8.
+    ordered = torch.tensor([[0.0, -1.0, -2.0]])
     assert losses.listmle(ordered, ordered, temperature=0.05) < 1e-6
 
 
@@ -156,9 +173,14 @@ def test_the_losses_of_graded_lists_equal_loops_with_and_without_ties(kinds: int
         close(losses.approx_ndcg(student, gold, temperature=0.1, gain=gain), expected)
 
 
-def test_graded_listmle_is_listmle_without_ties_and_indifferent_to_the_order_of_tied_targets() -> None:
+def test_graded_listmle_is_listmle_without_ties_and_indifferent_to_the_order_of_tied_targets() -> (
+    None
+):
     student, gold = cosines(4, 6), cosines(4, 6, seed=1)
-    close(losses.graded_listmle(student, gold, temperature=0.1), losses.listmle(student, gold, temperature=0.1).item())
+    close(
+        losses.graded_listmle(student, gold, temperature=0.1),
+        losses.listmle(student, gold, temperature=0.1).item(),
+    )
     tied, turned = gold.round(), torch.arange(5, -1, -1)
     assert not losses.listmle(student, tied, temperature=0.1).isclose(
         losses.listmle(student[:, turned], tied[:, turned], temperature=0.1)
@@ -171,8 +193,13 @@ def test_approx_ndcg_approaches_ndcg_as_the_temperature_falls() -> None:
     student, gold = cosines(5, 7), cosines(5, 7, seed=1) + 1
     lists = list(zip(gold.numpy(), student.numpy(), strict=True))
     for gain in ("exponential", "linear"):
-        exact = 1 - sum(metrics.ndcg(relevance, scores, gain=gain) for relevance, scores in lists) / 5
-        values = (losses.approx_ndcg(student, gold, temperature=tau, gain=gain) for tau in (0.1, 0.01, 0.001))
+        exact = (
+            1 - sum(metrics.ndcg(relevance, scores, gain=gain) for relevance, scores in lists) / 5
+        )
+        values = (
+            losses.approx_ndcg(student, gold, temperature=tau, gain=gain)
+            for tau in (0.1, 0.01, 0.001)
+        )
         gaps = [abs(value.item() - exact) for value in values]
         assert gaps[0] > gaps[1] > gaps[2]
         assert gaps[2] < 1e-3
@@ -183,7 +210,9 @@ def test_the_two_forms_of_the_contrastive_loss_agree_at_epsilon_0_alone() -> Non
     pairs = list(zip(scores.tolist(), gold.tolist(), strict=True))
     for eps in (-1.0, -0.5, 0.0, 0.5, 0.9):  # the sweep of CoSENT table I
         paper = sum(0.5 * y * (1 - s) ** 2 + 0.5 * (1 - y) * max(eps, s) ** 2 for s, y in pairs) / 9
-        hinge = sum(0.5 * y * (1 - s) ** 2 + 0.5 * (1 - y) * max(0, s - eps) ** 2 for s, y in pairs) / 9
+        hinge = (
+            sum(0.5 * y * (1 - s) ** 2 + 0.5 * (1 - y) * max(0, s - eps) ** 2 for s, y in pairs) / 9
+        )
         close(losses.contrastive(scores, gold, epsilon=eps), paper)
         close(losses.contrastive(scores, gold, epsilon=eps, form="hinge"), hinge)
         assert (abs(paper - hinge) < 1e-12) == (eps == 0.0)
@@ -193,7 +222,11 @@ def test_the_two_forms_of_the_contrastive_loss_agree_at_epsilon_0_alone() -> Non
 def test_the_bounds_of_rank_mse_are_inclusive(lower: float | None, upper: float | None) -> None:
     scores, target = cosines(6, 6), (cosines(6, 6, seed=1) * 10).round() / 10
     within = zip(scores.flatten().tolist(), target.flatten().tolist(), strict=True)
-    kept = [(t - s) ** 2 for s, t in within if (lower is None or lower <= t) and (upper is None or t <= upper)]
+    kept = [
+        (t - s) ** 2
+        for s, t in within
+        if (lower is None or lower <= t) and (upper is None or t <= upper)
+    ]
     assert (target == (upper if lower is None else lower)).any()
     close(losses.rank_mse(scores, target, lower=lower, upper=upper), sum(kept) / len(kept))
 
@@ -202,7 +235,9 @@ def test_top_one_is_a_distribution_that_the_temperature_sharpens():
     scores = torch.tensor([[0.9, 0.5, -torch.inf], [0.1, 0.1, 0.1]], dtype=torch.float64)
     warm, cold = (losses.top_one(scores, temperature=tau) for tau in (1.0, 0.1))
     torch.testing.assert_close(warm.sum(dim=1), torch.ones(2, dtype=torch.float64))
-    assert warm[0].tolist() == pytest.approx([math.e**0.4 / (1 + math.e**0.4), 1 / (1 + math.e**0.4), 0])
+    assert warm[0].tolist() == pytest.approx(
+        [math.e**0.4 / (1 + math.e**0.4), 1 / (1 + math.e**0.4), 0]
+    )
     assert cold[0, 0] > warm[0, 0]
     assert warm[1].tolist() == pytest.approx([1 / 3] * 3)
 
@@ -219,7 +254,9 @@ LISTS = {
     "cosent": lambda s, t: losses.cosent(s.flatten(), t.flatten(), scale=3.0),
     "mse": lambda s, t: losses.mse(s.flatten(), t.flatten()),
     "contrastive": lambda s, t: losses.contrastive(s.flatten(), (t > 0).flatten(), epsilon=0.2),
-    "hinge": lambda s, t: losses.contrastive(s.flatten(), (t > 0).flatten(), epsilon=0.2, form="hinge"),
+    "hinge": lambda s, t: losses.contrastive(
+        s.flatten(), (t > 0).flatten(), epsilon=0.2, form="hinge"
+    ),
     "rank_mse": lambda s, t: losses.rank_mse(s, t, lower=-0.5, upper=0.5),
     "triplet": lambda s, t: losses.triplet(s, t, t.flip(0), margin=1.0),
     "cosine_matrix": lambda s, t: losses.cosine_matrix(s, t).sum(),
@@ -233,7 +270,9 @@ def test_gradient_equals_finite_differences(loss: Callable[[Tensor, Tensor], Ten
 
 
 @pytest.mark.parametrize("loss", LISTS.values(), ids=LISTS.keys())
-def test_autocast_and_bfloat16_inputs_are_computed_in_float32(loss: Callable[[Tensor, Tensor], Tensor]) -> None:
+def test_autocast_and_bfloat16_inputs_are_computed_in_float32(
+    loss: Callable[[Tensor, Tensor], Tensor],
+) -> None:
     scores, teacher = cosines(8, 8).bfloat16(), cosines(8, 8, seed=1).bfloat16()
     wide = loss(scores.float(), teacher.float())
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -244,7 +283,17 @@ def test_autocast_and_bfloat16_inputs_are_computed_in_float32(loss: Callable[[Te
 
 @pytest.mark.parametrize("spread", [1 / 0.0125, 1e4])
 @pytest.mark.parametrize(
-    "name", ["info_nce", "js_consistency", "entropy_consistency", "listnet", "listmle", "graded_listmle", "cosent_lists", "cosent"]
+    "name",
+    [
+        "info_nce",
+        "js_consistency",
+        "entropy_consistency",
+        "listnet",
+        "listmle",
+        "graded_listmle",
+        "cosent_lists",
+        "cosent",
+    ],
 )
 def test_extreme_logits_are_as_right_as_float32_can_hold_them(name: str, spread: float) -> None:
     scores, teacher = cosines(8, 8), cosines(8, 8, seed=1)
@@ -253,8 +302,9 @@ def test_extreme_logits_are_as_right_as_float32_can_hold_them(name: str, spread:
         x = (scores.float() * spread).to(dtype).requires_grad_()
         value = LISTS[name](x, teacher.to(dtype))
         results.append((value.detach(), *torch.autograd.grad(value, x)))
-    # A logit of at most spread / 0.2 (or 3 * 2 * spread) is off by half a unit in the last place, its log-sum too;
-    # a probability is off by that factor, a gradient by that times 1 / temperature and a few terms.
+    # A logit of at most spread / 0.2 (or 3 * 2 * spread) is off by half a unit in the last place,
+    # its log-sum too; a probability is off by that factor, a gradient by that times 1 / temperature
+    # and a few terms.
     rounding = torch.finfo(torch.float32).eps * 6 * spread
     for narrow, wide in zip(*results, strict=True):
         assert narrow.isfinite().all()
@@ -283,14 +333,18 @@ def test_a_target_that_is_not_there_changes_no_approximate_ndcg(dtype: torch.dty
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("masked", ["-inf", "lowest"])
-def test_a_candidate_masked_out_counts_as_one_that_is_not_there(masked: str, dtype: torch.dtype) -> None:
+def test_a_candidate_masked_out_counts_as_one_that_is_not_there(
+    masked: str, dtype: torch.dtype
+) -> None:
     scores, teacher = cosines(6, 6).to(dtype), cosines(6, 6, seed=1).to(dtype)
     fill = -math.inf if masked == "-inf" else torch.finfo(dtype).min
     x, t = (matrix.clone().fill_diagonal_(fill) for matrix in (scores, teacher))
     x.requires_grad_()
     taus = {"student_temperature": 0.025, "teacher_temperature": 0.0125}
     shorter = {
-        losses.listnet(x, t, **taus, exclude_positive=False): losses.listnet(scores, teacher, **taus),
+        losses.listnet(x, t, **taus, exclude_positive=False): losses.listnet(
+            scores, teacher, **taus
+        ),
         losses.listmle(x, t, temperature=0.05): losses.listmle(
             scores, teacher, temperature=0.05, exclude_positive=True
         ),
@@ -321,7 +375,9 @@ def test_batches_that_cannot_pair_cost_nothing_and_move_nothing() -> None:
         losses.listmle(scores[:1, :1], ones[:1, :1], temperature=0.05, exclude_positive=True),
         losses.graded_listmle(scores, ones, temperature=0.05),
         losses.approx_ndcg(scores, 0 * ones, temperature=0.05),
-        losses.listnet(scores[:1, :1], ones[:1, :1], student_temperature=0.05, teacher_temperature=0.05),
+        losses.listnet(
+            scores[:1, :1], ones[:1, :1], student_temperature=0.05, teacher_temperature=0.05
+        ),
         losses.rank_mse(scores, ones, lower=0.5, upper=0.8),
     ):
         assert value.item() == 0
@@ -335,10 +391,14 @@ def test_cosines_do_not_change_with_scale_and_rows_of_zeros_have_cosine_zero() -
     assert torch.autograd.grad(matrix.sum(), a)[0].abs().max() <= 1
     b, c = cosines(4, 6).float(), cosines(3, 6, seed=1).float()
     for scale in (1e-30, 1e30):  # squares of these leave float32
-        torch.testing.assert_close(losses.cosine_matrix(b * scale, c), losses.cosine_matrix(b, c), rtol=0, atol=1e-6)
+        torch.testing.assert_close(
+            losses.cosine_matrix(b * scale, c), losses.cosine_matrix(b, c), rtol=0, atol=1e-6
+        )
 
 
-def test_cosent_needs_a_few_numbers_a_pair_in_memory(memory_growth: Callable[[str, str], int]) -> None:
+def test_cosent_needs_a_few_numbers_a_pair_in_memory(
+    memory_growth: Callable[[str, str], int],
+) -> None:
     step = """
 import torch
 from workbench import losses
@@ -347,8 +407,9 @@ def step(n):
     torch.autograd.grad(losses.cosent(scores, torch.arange(n) % 6), scores)
 step(1024)
 """
-    # Scores, labels, order, places and their sorted, summed and differentiated forms: some 15 numbers of 4 and as many
-    # of 8 bytes. A matrix would be 4 MB a pair; log2(n) = 20 sorted copies 160 bytes more.
+    # Scores, labels, order, places and their sorted, summed and differentiated forms: some 15
+    # numbers of 4 and as many of 8 bytes. A matrix would be 4 MB a pair; log2(n) = 20 sorted copies
+    # 160 bytes more.
     assert 0 < memory_growth(step, "step(2**20)") < 2**20 * (15 * 4 + 15 * 8)
 
 
@@ -360,19 +421,33 @@ def test_cosent_of_65536_pairs_is_right() -> None:
     # The equation in closed form, label by label, in float64.
     x = 20 * scores.detach().double().requires_grad_()
     sums = [(torch.logsumexp(x[gold == k], 0), torch.logsumexp(-x[gold == k], 0)) for k in range(6)]
-    total = torch.logsumexp(torch.stack([sums[j][0] + sums[i][1] for i in range(6) for j in range(i)]), 0)
+    total = torch.logsumexp(
+        torch.stack([sums[j][0] + sums[i][1] for i in range(6) for j in range(i)]), 0
+    )
     torch.testing.assert_close(value.double(), total, rtol=1e-6, atol=0)
-    torch.testing.assert_close(gradient.double(), 20 * torch.autograd.grad(total, x)[0], rtol=1e-4, atol=1e-7)
+    torch.testing.assert_close(
+        gradient.double(), 20 * torch.autograd.grad(total, x)[0], rtol=1e-4, atol=1e-7
+    )
 
 
 MISTAKES = {
     "square": lambda: losses.js_consistency(torch.rand(2, 3), temperature=0.05),
-    "scores have shape .*as many columns": lambda: losses.info_nce(torch.rand(3, 2), temperature=0.05),
-    "matrix of lists": lambda: inspect.unwrap(losses.listmle)(*torch.rand(2, 2, 3, 3), temperature=1.0),
-    "lists have shape .*as many columns": lambda: losses.cosent_lists(torch.rand(3, 2), torch.rand(3, 2)),
-    "student and teacher have shapes": lambda: losses.cosent_lists(torch.rand(3, 3), torch.rand(2, 3)),
+    "scores have shape .*as many columns": lambda: losses.info_nce(
+        torch.rand(3, 2), temperature=0.05
+    ),
+    "matrix of lists": lambda: inspect.unwrap(losses.listmle)(
+        *torch.rand(2, 2, 3, 3), temperature=1.0
+    ),
+    "lists have shape .*as many columns": lambda: losses.cosent_lists(
+        torch.rand(3, 2), torch.rand(3, 2)
+    ),
+    "student and teacher have shapes": lambda: losses.cosent_lists(
+        torch.rand(3, 3), torch.rand(2, 3)
+    ),
     "must be a vector": lambda: inspect.unwrap(losses.cosent)(torch.rand(2, 2), torch.rand(2, 2)),
-    r"scores and gold have shapes \(3,\) and \(2,\)": lambda: losses.mse(torch.rand(3), torch.rand(2)),
+    r"scores and gold have shapes \(3,\) and \(2,\)": lambda: losses.mse(
+        torch.rand(3), torch.rand(2)
+    ),
 }
 
 

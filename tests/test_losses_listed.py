@@ -1,4 +1,5 @@
-"""Every public loss has a loop over its equation here, finite differences, and a row in docs/methods.md."""
+"""Every public loss has a loop over its equation here, finite differences, and a row in
+docs/methods.md."""
 
 import inspect
 import math
@@ -146,7 +147,9 @@ def test_each_public_loss_is_compared_with_finite_differences(name: str):
 @pytest.mark.parametrize("name", public_losses())
 def test_each_public_loss_has_a_row_in_the_page_of_the_methods(name: str):
     rows = [line for line in METHODS_PAGE.read_text(encoding="utf-8").splitlines() if "|" in line]
-    assert any(f"losses.{name}" in row for row in rows), f"docs/methods.md has no row on losses.{name}"
+    assert any(f"losses.{name}" in row for row in rows), (
+        f"docs/methods.md has no row on losses.{name}"
+    )
 
 
 def test_a_loss_that_no_list_names_is_reported(monkeypatch: pytest.MonkeyPatch):

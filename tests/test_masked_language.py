@@ -1,4 +1,5 @@
-"""The loss of masked words: equal to transformers', drawn from the seed only, absent from the saved encoder."""
+"""The loss of masked words: equal to transformers', drawn from the seed only, absent from the saved
+encoder."""
 
 from pathlib import Path
 from typing import Any
@@ -28,21 +29,31 @@ def pretrained(folder: Path, kind: str) -> Path:
 
 
 def trained_on(encoder: Path, sentences: Sentences, **settings: Any) -> SimCSE:
-    small = {"encoder": str(encoder), "device": "cpu", "precision": "fp32", "dropout": 0.0, "batch_size": 8}
+    small = {
+        "encoder": str(encoder),
+        "device": "cpu",
+        "precision": "fp32",
+        "dropout": 0.0,
+        "batch_size": 8,
+    }
     method = SimCSE(SimCSEConfig.from_parameters("demo", 0, small | {"mlm_weight": 0.1} | settings))
     method.prepare(sentences)
     return method.train()
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_the_loss_is_that_of_the_checkpoints_own_masked_language_model(kind: str, tmp_path: Path, sentences: Sentences):
+def test_the_loss_is_that_of_the_checkpoints_own_masked_language_model(
+    kind: str, tmp_path: Path, sentences: Sentences
+):
     method = trained_on(pretrained(tmp_path / kind, kind), sentences)
     torch.manual_seed(7)
     tokens = method.collate(range(40))["tokens"]
     found = method.mlm_terms(tokens)["mlm"]
     labels = torch.where(tokens["chosen"], tokens["input_ids"], -100)
     model = AutoModelForMaskedLM.from_pretrained(tmp_path / kind).train(False)
-    wanted = model(input_ids=tokens["masked"], attention_mask=tokens["attention_mask"], labels=labels).loss
+    wanted = model(
+        input_ids=tokens["masked"], attention_mask=tokens["attention_mask"], labels=labels
+    ).loss
     # Packed rows are other products of the same numbers; the loss is about 3.
     torch.testing.assert_close(found, 0.1 * wanted, rtol=1e-5, atol=0)
 
@@ -79,10 +90,14 @@ def test_which_words_are_masked_follows_from_the_seed_whatever_the_chunks_and_th
     assert found[0.1, 3] == pytest.approx(found[0.1, None], rel=1e-12)
     assert found[0.2, None] == pytest.approx(2 * found[0.1, None], rel=1e-12)
     torch.manual_seed(2)
-    assert float(method.double()(method.collate(range(8)))["mlm"].detach()) != pytest.approx(found[0.2, None])
+    assert float(method.double()(method.collate(range(8)))["mlm"].detach()) != pytest.approx(
+        found[0.2, None]
+    )
 
 
-def test_the_head_is_kept_in_the_state_and_not_in_the_encoder(tiny_encoder: Path, sentences: Sentences, tmp_path: Path):
+def test_the_head_is_kept_in_the_state_and_not_in_the_encoder(
+    tiny_encoder: Path, sentences: Sentences, tmp_path: Path
+):
     method = trained_on(tiny_encoder, sentences, max_steps=2, save_steps=1)
     run = Run.open(method.config, tmp_path)
     history = fit(method, sentences, run=run)

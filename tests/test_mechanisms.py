@@ -42,12 +42,20 @@ def test_each_control_of_a_notebook_changes_its_drawing(
 ):
     """The mechanism comes before the training of the method itself."""
     shown: list[views.Mechanism] = []
-    monkeypatch.setattr(views, "Mechanism", lambda *of, **controls: shown.append(MECHANISM(*of, **controls)))
-    e1 = {"base": "world-encoder"} if name == "14_rankencoder" else {}  # not a run that would be trained first
-    values: dict[str, Any] = {"overrides": {"train_limit": 64, **small_files, **e1}, "runs_root": str(tmp_path)}
+    monkeypatch.setattr(
+        views, "Mechanism", lambda *of, **controls: shown.append(MECHANISM(*of, **controls))
+    )
+    # Not a run that would be trained first.
+    e1 = {"base": "world-encoder"} if name == "14_rankencoder" else {}
+    values: dict[str, Any] = {
+        "overrides": {"train_limit": 64, **small_files, **e1},
+        "runs_root": str(tmp_path),
+    }
     names: dict[str, Any] = {}
     cells = [
-        cell for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells if cell.cell_type == "code"
+        cell
+        for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells
+        if cell.cell_type == "code"
     ]
     for cell in cells:
         exec(cell.source, names)

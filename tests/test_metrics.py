@@ -23,12 +23,18 @@ def numbers(n: int, seed: int, kinds: int | None = None) -> np.ndarray:
 
 def test_a_perfect_order_scores_one_and_a_reversed_one_minus_one() -> None:
     gold = numbers(50, 0)
-    assert metrics.spearman(gold, gold**3) == metrics.kendall(gold, gold**3) == metrics.ndcg(gold, gold**3) == 1
+    assert (
+        metrics.spearman(gold, gold**3)
+        == metrics.kendall(gold, gold**3)
+        == metrics.ndcg(gold, gold**3)
+        == 1
+    )
     assert metrics.spearman(gold, -gold) == metrics.kendall(gold, -gold) == -1
     many, some = numbers(1000, 0, 6), numbers(1000, 1, 6)
     assert metrics.kendall(many, some) == pytest.approx(kendalltau(many, some).statistic, abs=1e-12)
     assert np.array_equal(metrics.average_ranks(many), rankdata(many))
-    assert metrics.permutation_test(gold, some[:50], some[:50] ** 3, samples=20).p_value == 1  # one order, two scales
+    # One order, two scales.
+    assert metrics.permutation_test(gold, some[:50], some[:50] ** 3, samples=20).p_value == 1
 
 
 def test_undefined_is_nan_without_a_warning() -> None:
@@ -72,7 +78,9 @@ def test_stsb_has_the_known_number_of_queries(real_data: Path) -> None:
     assert [len(metrics.ranking_groups(*each)) for each in columns] == [47, 5, 19]
     first, second = ["q", "t", "q", "q", "q", "x"], ["a", "q", "q", "b", "b", "a"]
     groups = metrics.ranking_groups(first, second, [0, 1, 2, 3, 4, 5])
-    assert groups["q"].pairs.tolist() == groups["q"].gold.tolist() == [0, 1, 2, 3, 4], "repeated pairs stay"
+    assert groups["q"].pairs.tolist() == groups["q"].gold.tolist() == [0, 1, 2, 3, 4], (
+        "repeated pairs stay"
+    )
     whole = [list(itertools.chain(*each)) for each in zip(*columns, strict=True)]
     assert len(metrics.ranking_groups(*whole)) == 116
 
@@ -98,7 +106,9 @@ def test_a_mean_over_sets_resamples_and_exchanges_within_each() -> None:
     sets = ["a"] * 30 + ["b"] * 50
     gold, first, second = numbers(80, 0, 5), numbers(80, 1, 7), numbers(80, 2)
     parts = [slice(0, 30), slice(30, 80)]
-    means = [np.mean([metrics.spearman(gold[part], x[part]) for part in parts]) for x in (first, second)]
+    means = [
+        np.mean([metrics.spearman(gold[part], x[part]) for part in parts]) for x in (first, second)
+    ]
     interval = metrics.bootstrap_interval(gold, first, sets=sets)
     assert interval.value == pytest.approx(means[0], abs=1e-15)
     paired = metrics.bootstrap_interval(gold, first, second, sets=sets, samples=200)
@@ -106,9 +116,12 @@ def test_a_mean_over_sets_resamples_and_exchanges_within_each() -> None:
     assert paired.low < paired.value < paired.high
     test = metrics.permutation_test(gold, first, second, sets=sets, samples=5)
     assert test.difference == pytest.approx(paired.value, abs=1e-15)
-    shifted = first + np.array([0.0] * 30 + [99.0] * 50)  # another level in another set changes no rank within one
+    # Another level in another set changes no rank within one.
+    shifted = first + np.array([0.0] * 30 + [99.0] * 50)
     assert metrics.bootstrap_interval(gold, shifted, sets=sets) == interval
-    assert metrics.bootstrap_interval(gold, first, sets=["a"] * 80) == metrics.bootstrap_interval(gold, first)
+    assert metrics.bootstrap_interval(gold, first, sets=["a"] * 80) == metrics.bootstrap_interval(
+        gold, first
+    )
 
 
 def test_the_resampled_accuracy_is_that_of_scipy() -> None:
@@ -118,12 +131,18 @@ def test_the_resampled_accuracy_is_that_of_scipy() -> None:
     ours[:60], theirs[:50] = gold[:60], gold[:50]
     right = [(x == gold).astype(float) for x in (ours, theirs)]
     interval = metrics.bootstrap_interval(gold, ours, measure="accuracy", samples=2000)
-    expected = scipy.stats.bootstrap((right[0],), np.mean, method="percentile", n_resamples=2000, rng=draw)
+    expected = scipy.stats.bootstrap(
+        (right[0],), np.mean, method="percentile", n_resamples=2000, rng=draw
+    )
     assert interval.value == right[0].mean()
     assert interval[1:] == pytest.approx(tuple(expected.confidence_interval), abs=0.015)
     test = metrics.permutation_test(gold, ours, theirs, measure="accuracy", samples=2000)
     exact = scipy.stats.permutation_test(
-        right, lambda a, b: np.mean(a) - np.mean(b), permutation_type="samples", n_resamples=2000, rng=draw
+        right,
+        lambda a, b: np.mean(a) - np.mean(b),
+        permutation_type="samples",
+        n_resamples=2000,
+        rng=draw,
     )
     assert test.difference == pytest.approx(exact.statistic)
     assert test.p_value == pytest.approx(exact.pvalue, abs=4 * np.sqrt(2 * 0.25 / 2000))
@@ -133,7 +152,12 @@ def test_the_resampled_accuracy_is_that_of_scipy() -> None:
 
 
 def test_two_models_are_resampled_on_the_same_pairs() -> None:
-    gold, first, second, sets = numbers(60, 0, 5), numbers(60, 1), numbers(60, 2), ["a"] * 25 + ["b"] * 35
+    gold, first, second, sets = (
+        numbers(60, 0, 5),
+        numbers(60, 1),
+        numbers(60, 2),
+        ["a"] * 25 + ["b"] * 35,
+    )
     how = {"sets": sets, "samples": 700, "seed": 3}
     one, other = (metrics.bootstrap_values(gold, side, **how) for side in (first, second))
     assert one.shape == (700,)
@@ -155,19 +179,32 @@ def test_an_interval_over_seeds_is_students() -> None:
     assert still == pytest.approx(interval, abs=1e-12), "pairs that make no difference add nothing"
     pairs = np.random.default_rng(0).standard_normal(999)
     alone = metrics.hierarchical_interval([0.0, 0.0], [pairs - pairs.mean()] * 2)
-    assert alone[1:] == pytest.approx(tuple(np.quantile(pairs - pairs.mean(), [0.025, 0.975])), abs=1e-12)
+    assert alone[1:] == pytest.approx(
+        tuple(np.quantile(pairs - pairs.mean(), [0.025, 0.975])), abs=1e-12
+    )
     starts = [numbers(n, n) for n in (2, 5, 4)]
-    resampled = [values[:, None] + np.random.default_rng(len(values)).random((len(values), 9)) for values in starts]
+    resampled = [
+        values[:, None] + np.random.default_rng(len(values)).random((len(values), 9))
+        for values in starts
+    ]
     means = [values.mean() for values in starts], [values.mean(axis=0) for values in resampled]
     assert metrics.hierarchical_interval(starts, resampled) == metrics.hierarchical_interval(*means)
 
 
 # Number of starts, and the deviations of the effects of start, seed, pair, and seed with pair.
-EFFECTS = [(1, 0, 1, 0.1, 0.1), (1, 0, 0.5, 0.5, 0), (1, 0, 0.3, 1, 0.3), (1, 0, 0.1, 0.3, 1), (3, 0.5, 0.3, 0.5, 0.3)]
+EFFECTS = [
+    (1, 0, 1, 0.1, 0.1),
+    (1, 0, 0.5, 0.5, 0),
+    (1, 0, 0.3, 1, 0.3),
+    (1, 0, 0.1, 0.3, 1),
+    (3, 0.5, 0.3, 0.5, 0.3),
+]
 
 
 @pytest.mark.parametrize("effects", EFFECTS)
-def test_of_intervals_over_five_seeds_and_pairs_19_in_20_contain_the_truth(effects: tuple[float, ...]) -> None:
+def test_of_intervals_over_five_seeds_and_pairs_19_in_20_contain_the_truth(
+    effects: tuple[float, ...],
+) -> None:
     """Simulate differences that are a sum of these effects; the true mean is 0."""
     starts, of_start, of_seed, of_pair, of_both = effects
     draw, size, trials, found = np.random.default_rng(0), 100, 500, 0
@@ -189,13 +226,18 @@ def test_of_intervals_over_five_seeds_and_pairs_19_in_20_contain_the_truth(effec
 def test_the_smallest_difference_is_found_by_four_t_tests_in_five(n: int) -> None:
     true = metrics.smallest_difference(0.7, n)
     values = true + 0.7 * np.random.default_rng(n).standard_normal((20_000, n))
-    assert np.mean(scipy.stats.ttest_1samp(values, 0, axis=1).pvalue < 0.05) == pytest.approx(0.8, abs=0.015)
+    assert np.mean(scipy.stats.ttest_1samp(values, 0, axis=1).pvalue < 0.05) == pytest.approx(
+        0.8, abs=0.015
+    )
     assert metrics.smallest_difference(0.7, n, power=0.9) > true
     assert metrics.smallest_difference(1.4, n) == pytest.approx(2 * true)
 
 
-def simulated_effects(true: float, seeds: int, stds: tuple[float, float, float], count: int) -> Iterator[Any]:
-    """Yield observed differences [seeds] and their resamples [seeds, draws] of sweeps with these deviations.
+def simulated_effects(
+    true: float, seeds: int, stds: tuple[float, float, float], count: int
+) -> Iterator[Any]:
+    """Yield observed differences [seeds] and their resamples [seeds, draws] of sweeps with these
+    deviations.
 
     stds: Of seeds, of pairs in common to all seeds, and of the interaction of both.
     """
@@ -203,21 +245,34 @@ def simulated_effects(true: float, seeds: int, stds: tuple[float, float, float],
     for _ in range(count):
         observed = true + of_seed * draw.standard_normal(seeds) + of_pairs * draw.standard_normal()
         observed += of_both * draw.standard_normal(seeds)
-        changes = of_pairs * draw.standard_normal(300) + of_both * draw.standard_normal((seeds, 300))
+        changes = of_pairs * draw.standard_normal(300) + of_both * draw.standard_normal(
+            (seeds, 300)
+        )
         yield observed, observed[:, None] + changes
 
 
 @pytest.mark.parametrize("n", [3, 8])
-def test_the_smallest_difference_over_pairs_and_seeds_is_found_by_four_intervals_in_five(n: int) -> None:
+def test_the_smallest_difference_over_pairs_and_seeds_is_found_by_four_intervals_in_five(
+    n: int,
+) -> None:
     def found(true: float) -> float:
-        intervals = (metrics.hierarchical_interval(*sweep) for sweep in simulated_effects(true, n, stds, 3000))
+        intervals = (
+            metrics.hierarchical_interval(*sweep)
+            for sweep in simulated_effects(true, n, stds, 3000)
+        )
         return float(np.mean([interval.low > 0 for interval in intervals]))
 
     stds = (0.5, 0.6, 0.3)
     seed_std = math.hypot(stds[0], stds[2])
-    assert found(metrics.smallest_difference(seed_std, n, pairs_std=stds[1])) == pytest.approx(0.8, abs=0.03)
-    assert found(metrics.smallest_difference(seed_std, n)) < 0.75, "without the deviation over pairs"
-    assert found(metrics.smallest_difference(0.0, n, pairs_std=stds[1])) < 0.77, "without that over seeds"
+    assert found(metrics.smallest_difference(seed_std, n, pairs_std=stds[1])) == pytest.approx(
+        0.8, abs=0.03
+    )
+    assert found(metrics.smallest_difference(seed_std, n)) < 0.75, (
+        "without the deviation over pairs"
+    )
+    assert found(metrics.smallest_difference(0.0, n, pairs_std=stds[1])) < 0.77, (
+        "without that over seeds"
+    )
     assert metrics.smallest_difference(0.0, n) == 0
 
 
@@ -228,7 +283,9 @@ def test_a_permutation_test_counts_exchanges_of_ranks_one_after_the_other() -> N
     for gold, ours, theirs in ([rankdata(side) for side in of_set] for of_set in sides):
         for number, swap in enumerate(coin.integers(0, 2, (200, len(gold)), dtype=np.int8) == 1):
             mixed = np.where(swap, theirs, ours), np.where(swap, ours, theirs)
-            chance[number] += (np.corrcoef(gold, mixed[0])[0, 1] - np.corrcoef(gold, mixed[1])[0, 1]) / 2
+            chance[number] += (
+                np.corrcoef(gold, mixed[0])[0, 1] - np.corrcoef(gold, mixed[1])[0, 1]
+            ) / 2
     sets = np.repeat(["a", "b"], sizes).tolist()
     test = metrics.permutation_test(*np.hstack(sides), sets=sets, samples=200, seed=1)
     assert test.p_value == (1 + (abs(chance) >= abs(test.difference)).sum()) / 201
@@ -258,7 +315,12 @@ def test_holm_and_the_spread_over_seeds_by_hand() -> None:
 
 
 def test_the_similar_third_is_above_67_of_a_hundred_of_any_scale() -> None:
-    assert metrics.similar_third([0, 3.35, 3.36, 5], (0.0, 5.0)).tolist() == [False, False, True, True]
+    assert metrics.similar_third([0, 3.35, 3.36, 5], (0.0, 5.0)).tolist() == [
+        False,
+        False,
+        True,
+        True,
+    ]
     assert metrics.similar_third([1, 4.3, 4.4], (1.0, 6.0)).tolist() == [False, False, True]
 
 
@@ -266,7 +328,9 @@ MISTAKES = {
     "gold and predicted have shapes": lambda: metrics.spearman([1, 2], [1, 2, 3]),
     "predicted contains nan in 1 of 2": lambda: metrics.kendall([1, 2], [1, math.nan]),
     "gold contains -1": lambda: metrics.ndcg([-1, 2], [1, 2]),
-    "1 names of sets for 2 pairs": lambda: metrics.spearman_by_subset([1, 2], [1, 2], ["a"], how="mean"),
+    "1 names of sets for 2 pairs": lambda: metrics.spearman_by_subset(
+        [1, 2], [1, 2], ["a"], how="mean"
+    ),
     "a and b have shapes": lambda: metrics.alignment([[1.0]], [[1.0], [2.0]]),
     "nan or infinity": lambda: metrics.uniformity([[math.inf], [1.0]]),
 }

@@ -1,4 +1,5 @@
-"""The methods' terms in one loss: bitwise equal to each method with its terms only, and sums otherwise."""
+"""The methods' terms in one loss: bitwise equal to each method with its terms only, and sums
+otherwise."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,8 +32,16 @@ ALONE: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"ranking": "listmle", "lists_after_mlp": False, "info_nce": False},
         {"beta": 1.0, "gamma": 1.0},
     ),
-    "rankencoder": ("rankencoder", {}, {"rank_weight": 100.0, "inference_weight": 0.1, "lists_after_mlp": False}),
-    "rankencoder, max": ("rankencoder", {"combination": "max", "similarity": "gaussian"}, {"rank_weight": 100.0}),
+    "rankencoder": (
+        "rankencoder",
+        {},
+        {"rank_weight": 100.0, "inference_weight": 0.1, "lists_after_mlp": False},
+    ),
+    "rankencoder, max": (
+        "rankencoder",
+        {"combination": "max", "similarity": "gaussian"},
+        {"rank_weight": 100.0},
+    ),
     "cosent": ("cosent", {"train": "world-train"}, {"cosent": 1.0, "info_nce": False}),
 }
 
@@ -40,10 +49,28 @@ ALONE: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 @pytest.fixture
 def settings(spread_encoder: Path, wide_teacher: Path, tmp_path: Path) -> dict[str, Any]:
     ranks = {"base": str(wide_teacher), "corpus_size": 40, "lower": "none", "upper": "none"}
-    small = {"max_steps": 3, "eval_steps": 3, "log_steps": 1, "batch_size": 8, "dropout": 0.1, "learning_rate": 1e-3}
+    small = {
+        "max_steps": 3,
+        "eval_steps": 3,
+        "log_steps": 1,
+        "batch_size": 8,
+        "dropout": 0.1,
+        "learning_rate": 1e-3,
+    }
     lists = {"teachers": [str(spread_encoder), str(wide_teacher)], "cache": str(tmp_path)}
-    shared = {"encoder": str(spread_encoder), "device": "cpu", "pooling": "mean", "inference_weight": 0.0}
-    return small | shared | ranks | lists | {"subvector": "none", "epochs": 1.0, "warmup": 0.0, "weight_decay": 0.0}
+    shared = {
+        "encoder": str(spread_encoder),
+        "device": "cpu",
+        "pooling": "mean",
+        "inference_weight": 0.0,
+    }
+    return (
+        small
+        | shared
+        | ranks
+        | lists
+        | {"subvector": "none", "epochs": 1.0, "warmup": 0.0, "weight_decay": 0.0}
+    )
 
 
 def method_of(name: str, settings: dict[str, Any]) -> Any:
@@ -57,8 +84,14 @@ def test_with_the_terms_of_one_method_alone_it_is_that_method(
     case: str, settings: dict[str, Any], sentences: Sentences, graded: Pairs
 ):
     name, asked, mixing = ALONE[case]
-    asked = settings | asked | {key: value for key, value in mixing.items() if key == "inference_weight"}
-    off = {"compose": "none", "gamma": 0.0} | {key: asked[key] for key in asked.keys() - {"rank_weight"}}
+    asked = (
+        settings
+        | asked
+        | {key: value for key, value in mixing.items() if key == "inference_weight"}
+    )
+    off = {"compose": "none", "gamma": 0.0} | {
+        key: asked[key] for key in asked.keys() - {"rank_weight"}
+    }
     own, mixed = method_of(name, asked), method_of("mixed", off | mixing)
     data = graded if name == "cosent" else sentences
     losses = [fit(method, data)["loss"].tolist() for method in (own, mixed)]
@@ -71,29 +104,54 @@ def test_with_the_terms_of_one_method_alone_it_is_that_method(
 
 
 def test_terms_add_up_over_the_same_scores(settings: dict[str, Any], graded: Pairs):
-    weights = {"compose": "positive", "beta": 1.0, "gamma": 1.0, "rank_lists": 2.0, "rank_weight": 3.0, "cosent": 0.5}
+    weights = {
+        "compose": "positive",
+        "beta": 1.0,
+        "gamma": 1.0,
+        "rank_lists": 2.0,
+        "rank_weight": 3.0,
+        "cosent": 0.5,
+    }
     method = method_of("mixed", settings | weights | {"train": "world-train", "dropout": 0.0})
     method.prepare(graded)
     batch = method.collate(range(5))
     terms = method(batch)
-    assert set(terms) == {"info_nce", "consistency", "listnet", "rank_lists", "rank_mse", "cosent_gold"}
+    assert set(terms) == {
+        "info_nce",
+        "consistency",
+        "listnet",
+        "rank_lists",
+        "rank_mse",
+        "cosent_gold",
+    }
     scores = cosine_matrix(*method.composition.views(method.embed(batch["tokens"]), method.head))
     seen = method.ranks.targets.similarities(batch["base"])
     assert scores.shape == seen.shape == (10, 10)  # both sentences of each pair
-    assert_close(terms["rank_lists"], 2 * listnet(scores, seen, student_temperature=0.025, teacher_temperature=0.0125))
-    alone = method_of("mixed", settings | {"train": "world-train", "dropout": 0.0, "cosent": 0.5, "info_nce": False})
+    assert_close(
+        terms["rank_lists"],
+        2 * listnet(scores, seen, student_temperature=0.025, teacher_temperature=0.0125),
+    )
+    alone = method_of(
+        "mixed",
+        settings | {"train": "world-train", "dropout": 0.0, "cosent": 0.5, "info_nce": False},
+    )
     alone.prepare(graded)
     alone.encoder.load_state_dict(method.encoder.state_dict())
     assert_close(terms["cosent_gold"], alone(alone.collate(range(5)))["cosent_gold"])
 
 
-def test_batches_of_one_label_are_counted_as_cosent_counts_them(settings: dict[str, Any], graded: Pairs):
+def test_batches_of_one_label_are_counted_as_cosent_counts_them(
+    settings: dict[str, Any], graded: Pairs
+):
     mostly_equal = replace(graded, gold=np.r_[np.ones(len(graded) - 1), 0])
     asked = settings | {"train": "world-train", "gamma": 0.0, "cosent": 1.0, "dropout": 0.0}
     for info_nce in (False, True):
         history = fit(method_of("mixed", asked | {"info_nce": info_nce}), mostly_equal)
         own = fit(method_of("cosent", asked), mostly_equal)
-        assert history["observed_unpaired_batches"].tolist() == own["observed_unpaired_batches"].tolist()
+        assert (
+            history["observed_unpaired_batches"].tolist()
+            == own["observed_unpaired_batches"].tolist()
+        )
         assert any(own["observed_unpaired_batches"].tolist())
 
 
@@ -106,9 +164,13 @@ def test_a_layer_that_no_term_reads_is_not_there(settings: dict[str, Any]):
 
 
 def test_only_what_terms_read_is_needed():
-    config = MixedConfig.from_parameters("paper", 0, {"base": "simcse", "teachers": ["english-encoder"]})
+    config = MixedConfig.from_parameters(
+        "paper", 0, {"base": "simcse", "teachers": ["english-encoder"]}
+    )
     assert (config.checkpoints, config.runs_needed) == ([config.encoder], [])
-    config = MixedConfig.from_parameters("paper", 0, {"base": "simcse", "rank_lists": 1.0, "gamma": 1.0})
+    config = MixedConfig.from_parameters(
+        "paper", 0, {"base": "simcse", "rank_lists": 1.0, "gamma": 1.0}
+    )
     assert (len(config.checkpoints), config.runs_needed) == (3, [("simcse", "demo")])
     config = MixedConfig.from_parameters("paper", 0, {"base": "simcse", "start": "base"})
     assert (config.checkpoints, config.runs_needed) == ([], [("simcse", "demo")]), "E1 is the start"

@@ -16,4 +16,6 @@ def test_a_function_or_class_is_defined_in_one_module_only():
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and path.stem not in COMMANDS:
                 modules[node.name].append(str(path.relative_to(PACKAGE)))
-    assert not {name: paths for name, paths in modules.items() if len(paths) > 1 and name not in SHARED}
+    assert not {
+        name: paths for name, paths in modules.items() if len(paths) > 1 and name not in SHARED
+    }

@@ -59,9 +59,13 @@ def test_the_form_is_valid_and_nothing_is_stored_of_a_run(notebook: NotebookNode
 
 def test_cells_are_short_and_functions_few(notebook: NotebookNode):
     assert max(len(cell.source.splitlines()) for cell in code(notebook)) <= 15
-    trees = [ast.parse(cell.source) for cell in code(notebook)]  # also: no magic, no shell, which hide failures
-    functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    functions = [node for node in functions if not node.name.startswith("my_")]  # the functions of exercises
+    # Also: no magic, no shell, which hide failures.
+    trees = [ast.parse(cell.source) for cell in code(notebook)]
+    functions = [
+        node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
+    ]
+    # The functions of exercises.
+    functions = [node for node in functions if not node.name.startswith("my_")]
     assert len(functions) <= 2
     assert not [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
 
@@ -85,7 +89,10 @@ def test_it_begins_with_its_claim_and_one_cell_of_parameters(notebook: NotebookN
     assert len(tagged) == 1
     assert tagged[0] is code(notebook)[0]
     # papermill recognizes a parameter only if a plain value is assigned to it.
-    assert all(isinstance(line, ast.Assign) and ast.literal_eval(line.value) is not None for line in assigned(tagged))
+    assert all(
+        isinstance(line, ast.Assign) and ast.literal_eval(line.value) is not None
+        for line in assigned(tagged)
+    )
 
 
 def test_a_comment_on_a_parameter_is_not_cut_off(notebook: NotebookNode):
@@ -99,7 +106,9 @@ def test_papermill_called_directly_is_checked_too(notebook: NotebookNode):
     if re.search(r"config, run = views\.open_run\(\w+Config, globals\(\)\)", setup):
         return  # which checks the parameters too
     assert "check_parameters(globals())" in setup
-    assert ("runs_root = runs_folder(runs_root)" in setup) == ("runs_root =" in code(notebook)[0].source)
+    assert ("runs_root = runs_folder(runs_root)" in setup) == (
+        "runs_root =" in code(notebook)[0].source
+    )
 
 
 def test_a_method_ends_in_thirty_cells_of_code(notebook: NotebookNode):
@@ -121,7 +130,12 @@ def test_a_method_has_the_same_headings_and_parameters_as_every_other(path: Path
     assert values == ["profile = 'demo'", "seed = 0", "overrides = {}", "runs_root = '../runs'"]
     source = "\n".join(cell.source for cell in code(read(path)))
     assert "assert_close(" in source
-    lessons = ["guess = None", "views.drawing(", "views.cosine_heatmap(", "lessons.compare_guess(guess, history)"]
+    lessons = [
+        "guess = None",
+        "views.drawing(",
+        "views.cosine_heatmap(",
+        "lessons.compare_guess(guess, history)",
+    ]
     assert [line for line in [*lessons, "lessons.recap(run)"] if line not in source] == []
     assert 2 <= source.count("lessons.check_answer(") <= 4
     for line in ("**You learn** ", "**You need** ", "**It takes** "):
@@ -132,7 +146,11 @@ def test_a_method_has_the_same_headings_and_parameters_as_every_other(path: Path
 def test_the_idea_is_drawn_before_its_equation(path: Path):
     cells = read(path).cells
     drawn = next(place for place, cell in enumerate(cells) if "views.drawing(" in cell.source)
-    equations = [place for place, cell in enumerate(cells) if cell.cell_type == "markdown" and "$$" in cell.source]
+    equations = [
+        place
+        for place, cell in enumerate(cells)
+        if cell.cell_type == "markdown" and "$$" in cell.source
+    ]
     assert drawn < min(equations)
 
 
@@ -141,8 +159,13 @@ def test_a_drawing_is_whole_has_a_text_and_its_own_background(path: Path):
     root = ElementTree.fromstring(path.read_text(encoding="utf-8"))
     title, *shapes = [part for part in root if not part.tag.endswith("defs")]
     assert title.tag.endswith("title")
-    assert shapes[0].tag.endswith("rect"), "the text is dark, so the background must be light in every theme"
-    assert (shapes[0].get("width"), shapes[0].get("height")) == (root.get("width"), root.get("height"))
+    assert shapes[0].tag.endswith("rect"), (
+        "the text is dark, so the background must be light in every theme"
+    )
+    assert (shapes[0].get("width"), shapes[0].get("height")) == (
+        root.get("width"),
+        root.get("height"),
+    )
     shown = views.drawing(path.stem).data
     assert base64.b64decode(shown.split("base64,")[1].split('"')[0]) == path.read_bytes()
     assert 'alt="' in shown
@@ -155,7 +178,9 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., NotebookNode]:
 
     def run(path: Path, folder: Path, parameters: dict[str, Any]) -> NotebookNode:
         content = read(path)
-        content.cells.append(new_code_cell("import sys\nassert 'torch' not in sys.modules, 'torch was loaded'"))
+        content.cells.append(
+            new_code_cell("import sys\nassert 'torch' not in sys.modules, 'torch was loaded'")
+        )
         nbformat.write(content, folder / "in.ipynb")
         execute(folder / "in.ipynb", folder / "out.ipynb", parameters)
         return read(folder / "out.ipynb")
@@ -169,11 +194,18 @@ def output(notebook: NotebookNode, kind: str) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_two_methods_are_compared_without_torch(tmp_path: Path, executed: Callable[..., NotebookNode]):
+def test_two_methods_are_compared_without_torch(
+    tmp_path: Path, executed: Callable[..., NotebookNode]
+):
     for seed in (0, 1):
         write_run(tmp_path / "runs", SimCSEConfig.from_parameters("demo", seed, {}), 2.0)
     write_run(tmp_path / "runs", CoSENTConfig.from_parameters("demo", 0, {}), 1.0)
-    parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE, "samples": 50, "baseline": "simcse"}
+    parameters = {
+        "runs_root": str(tmp_path / "runs"),
+        "suite": SUITE,
+        "samples": 50,
+        "baseline": "simcse",
+    }
     done = executed(FOLDER / "20_compare.ipynb", tmp_path, parameters)
     tables = "\n".join(output(done, "text/html"))
     assert re.search(r"\d\d\.\d\d \(\d+\.\d\d\)", tables)
@@ -184,16 +216,24 @@ def test_two_methods_are_compared_without_torch(tmp_path: Path, executed: Callab
 
 
 @pytest.mark.slow
-def test_comparing_nothing_says_how_to_make_a_run(tmp_path: Path, executed: Callable[..., NotebookNode]):
+def test_comparing_nothing_says_how_to_make_a_run(
+    tmp_path: Path, executed: Callable[..., NotebookNode]
+):
     done = executed(FOLDER / "20_compare.ipynb", tmp_path, {"runs_root": str(tmp_path)})
-    texts = [item.text for cell in code(done) for item in cell.outputs if item.output_type == "stream"]
+    texts = [
+        item.text for cell in code(done) for item in cell.outputs if item.output_type == "stream"
+    ]
     assert any("workbench run simcse --seed 0" in text for text in texts)
 
 
 @pytest.mark.slow
-def test_rankings_of_baselines_are_shown_without_runs(tmp_path: Path, executed: Callable[..., NotebookNode]):
+def test_rankings_of_baselines_are_shown_without_runs(
+    tmp_path: Path, executed: Callable[..., NotebookNode]
+):
     parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE}
-    picked, every_pair = output(executed(FOLDER / "23_pairs.ipynb", tmp_path, parameters), "text/html")
+    picked, every_pair = output(
+        executed(FOLDER / "23_pairs.ipynb", tmp_path, parameters), "text/html"
+    )
     assert "0 of 0 runs" in picked
     assert "The first of 1750 pairs" in every_pair.replace(",", "")
     done = executed(FOLDER / "21_rankings.ipynb", tmp_path, parameters)
@@ -208,13 +248,20 @@ def test_rankings_of_baselines_are_shown_without_runs(tmp_path: Path, executed: 
 def test_a_set_in_which_no_sentence_has_four_partners_is_shown_by_its_pairs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    lines = [f"the {word} runs\ta {word} walks\t{number}" for number, word in enumerate(["dog", "cat", "fox", "bee"])]
+    lines = [
+        f"the {word} runs\ta {word} walks\t{number}"
+        for number, word in enumerate(["dog", "cat", "fox", "bee"])
+    ]
     (tmp_path / "mine.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *lines]))
     given = {"runs_root": str(tmp_path / "runs"), "suite": str(tmp_path / "mine.tsv")}
     names: dict[str, Any] = {}
     for cell in (*code(read(FOLDER / "21_rankings.ipynb")), *code(read(FOLDER / "23_pairs.ipynb"))):
         exec(cell.source, names)
-        names |= {name: value for name, value in given.items() if "runs_root =" in cell.source.split("\n")[0]}
+        names |= {
+            name: value
+            for name, value in given.items()
+            if "runs_root =" in cell.source.split("\n")[0]
+        }
     assert "mine.tsv occurs in four pairs" in capsys.readouterr().out
     names["every_pair"].to_html(tmp_path / "pairs.html")
     assert "word overlap" in (tmp_path / "pairs.html").read_text(encoding="utf-8")
@@ -236,4 +283,6 @@ def test_the_gallery_has_a_small_executed_copy_with_images(path: Path):
     kinds = {kind for item in outputs if item.output_type == "display_data" for kind in item.data}
     assert "image/png" in kinds
     assert kinds <= {"image/png", "image/svg+xml", "text/html", "text/markdown", "text/plain"}
-    assert [cell.source for cell in code(read(copy))] == [cell.source for cell in code(read(path))], "make gallery"
+    assert [cell.source for cell in code(read(copy))] == [
+        cell.source for cell in code(read(path))
+    ], "make gallery"

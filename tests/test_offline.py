@@ -51,11 +51,16 @@ def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any
     """Open the page with two encoders and word overlap, of a phone's width, without a network."""
     file = tmp_path_factory.mktemp("offline") / "ask.html"
     view = Ask([*ENCODERS, "word-overlap"], QUERY, TARGETS)
-    context, problems = browser.new_context(offline=True, viewport={"width": 390, "height": 844}), []
+    context, problems = (
+        browser.new_context(offline=True, viewport={"width": 390, "height": 844}),
+        [],
+    )
     opened = context.new_page()
     opened.set_default_timeout(60_000)
     opened.on("pageerror", lambda error: problems.append(str(error)))
-    opened.on("request", lambda one: None if one.url.startswith("file:") else problems.append(one.url))
+    opened.on(
+        "request", lambda one: None if one.url.startswith("file:") else problems.append(one.url)
+    )
     opened.goto(view.to_html(file, encoder=True, precision="float16").as_uri())
     opened.get_by_text("Rank 1 is the nearest").wait_for()
     yield SimpleNamespace(page=opened, view=view, file=file, problems=problems)
@@ -64,17 +69,23 @@ def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any
 
 
 def encoded(page: Any, place: int, sentences: list[str]) -> np.ndarray:
-    found = page.page.evaluate(f"(all) => all.map((one) => [...window.encoders[{place}].encode(one)])", sentences)
+    found = page.page.evaluate(
+        f"(all) => all.map((one) => [...window.encoders[{place}].encode(one)])", sentences
+    )
     return np.array(found)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", range(2), ids=ENCODERS)
-def test_tokens_are_those_of_the_tokenizer_and_cosines_those_of_the_encoder(page: SimpleNamespace, place: int):
+def test_tokens_are_those_of_the_tokenizer_and_cosines_those_of_the_encoder(
+    page: SimpleNamespace, place: int
+):
     encoder = Encoder.from_pretrained(ENCODERS[place], device="cpu", precision="fp32")
     ladders = load_pairs("ladders-all")
     texts = [*HOSTILE, *ladders.sentence2[:60], *load_pairs("world-test").sentence2[:20]]
-    ids = page.page.evaluate(f"(all) => all.map((one) => window.encoders[{place}].tokens(one))", texts)
+    ids = page.page.evaluate(
+        f"(all) => all.map((one) => window.encoders[{place}].tokens(one))", texts
+    )
     cut = {"truncation": True, "max_length": encoder.max_seq_length}
     for text, found in zip(texts, ids, strict=True):
         assert found == encoder.tokenizer(text, **cut)["input_ids"], repr(text)
@@ -86,12 +97,17 @@ def test_tokens_are_those_of_the_tokenizer_and_cosines_those_of_the_encoder(page
 def test_what_is_typed_is_ranked_by_every_encoder_as_in_the_notebook(page: SimpleNamespace):
     def shown() -> dict[str, list[str]]:
         rows = page.page.locator("table tr").all()[1:]
-        return {row.locator("td div").first.inner_text(): row.locator("td").all_inner_texts()[1:] for row in rows}
+        return {
+            row.locator("td div").first.inner_text(): row.locator("td").all_inner_texts()[1:]
+            for row in rows
+        }
 
     def expected() -> dict[str, list[str]]:
         table, labels = page.view.selected, [*ENCODERS, "word-overlap"]
         return {
-            row["target"]: [f"{row[f'rank: {label}']:g}\n{row[f'score: {label}']:.3f}" for label in labels]
+            row["target"]: [
+                f"{row[f'rank: {label}']:g}\n{row[f'score: {label}']:.3f}" for label in labels
+            ]
             for row in table.to_dict("records")
         }
 
@@ -101,19 +117,25 @@ def test_what_is_typed_is_ranked_by_every_encoder_as_in_the_notebook(page: Simpl
             return rank == place and abs(float(score) - float(cosine)) < 2e-3
 
         return list(found) == list(wanted) and all(
-            near(one, other) for name in wanted for one, other in zip(found[name], wanted[name], strict=True)
+            near(one, other)
+            for name in wanted
+            for one, other in zip(found[name], wanted[name], strict=True)
         )
 
     assert same(shown(), expected())
     assert page.page.locator("table i").count() == 0, "what is typed is text"
-    page.page.get_by_label("targets").fill("Snow on the coast.\n\nA late train.\nNothing of the kind.")
+    page.page.get_by_label("targets").fill(
+        "Snow on the coast.\n\nA late train.\nNothing of the kind."
+    )
     page.view.select(targets="Snow on the coast.\nA late train.\nNothing of the kind.")
     page.page.locator("td", has_text="A late train.").wait_for()
     assert same(shown(), expected())
     page.page.get_by_label("targets").fill("word " * 200 + "\n\u0378 \u0379")
     page.page.get_by_text("english-encoder: cut after 62 tokens").wait_for()
     page.page.get_by_text("english-encoder: unknown tokens: 2").wait_for()
-    page.page.evaluate("window.encoders[0].layers = window.encoders[0].weights; window.encoders[0].weights = {}")
+    page.page.evaluate(
+        "window.encoders[0].layers = window.encoders[0].weights; window.encoders[0].weights = {}"
+    )
     page.page.get_by_label("targets").fill("A third one.")
     page.page.get_by_text("TypeError").wait_for()
     page.page.evaluate("window.encoders[0].weights = window.encoders[0].layers")
@@ -125,7 +147,10 @@ def test_what_is_typed_is_ranked_by_every_encoder_as_in_the_notebook(page: Simpl
 @pytest.mark.slow
 def test_words_are_those_of_the_word_overlap(page: SimpleNamespace):
     texts = [*HOSTILE, "The cat_1 sat", "the cat_1", "東京 tokyo"]
-    cosine = "([a, b]) => window.encoders[2].cosine(window.encoders[2].encode(a), window.encoders[2].encode(b))"
+    cosine = (
+        "([a, b]) => window.encoders[2].cosine(window.encoders[2].encode(a), "
+        "window.encoders[2].encode(b))"
+    )
     for one in texts:
         found = page.page.evaluate(cosine, [one, "the cat_1 of 東京 and x"])
         encoder = WordOverlap()
@@ -146,7 +171,12 @@ def test_whole_numbers_of_eight_bits_stay_near(browser: Any, tmp_path: Path):
     opened.goto(file.as_uri())
     opened.get_by_text("Rank 1 is the nearest").wait_for()
     rows = encoded(SimpleNamespace(page=opened), 0, texts)
-    expected = Encoder.from_pretrained("english-encoder", device="cpu", precision="fp32").encode(texts).double().numpy()
+    expected = (
+        Encoder.from_pretrained("english-encoder", device="cpu", precision="fp32")
+        .encode(texts)
+        .double()
+        .numpy()
+    )
     apart = np.abs(rows @ rows.T - expected @ expected.T)
     opened.close()
     assert 1e-5 < apart.max() < 0.006
@@ -163,8 +193,12 @@ def changed_tokenizer(folder: Path, change: Callable[[dict[str, Any]], object]) 
 
 
 @pytest.mark.slow
-def test_a_matrix_with_more_rows_than_the_vocabulary_and_long_words_are_no_problem(browser: Any, tmp_path: Path):
-    encoder = Encoder.from_pretrained("world-encoder", pooling="cls", device="cpu", precision="fp32")
+def test_a_matrix_with_more_rows_than_the_vocabulary_and_long_words_are_no_problem(
+    browser: Any, tmp_path: Path
+):
+    encoder = Encoder.from_pretrained(
+        "world-encoder", pooling="cls", device="cpu", precision="fp32"
+    )
     encoder.backbone.resize_token_embeddings(len(encoder.tokenizer) + 7)
     opened = browser.new_page()
     opened.goto(
@@ -184,14 +218,27 @@ def test_an_encoder_that_the_script_cannot_compute_is_refused_by_its_reason(tmp_
     roberta = tiny_architecture(tmp_path / "roberta", transformers.RobertaConfig)
     world = Encoder.from_pretrained("world-encoder", pooling="cls", device="cpu")
     world.save(tmp_path / "narrow")
-    sizes = {"hidden_size": 18, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 32}
+    sizes = {
+        "hidden_size": 18,
+        "num_attention_heads": 2,
+        "num_hidden_layers": 1,
+        "intermediate_size": 32,
+    }
     config = transformers.BertConfig(vocab_size=len(world.tokenizer), **sizes)
     transformers.BertModel(config).save_pretrained(tmp_path / "narrow")
-    rule = {"special": False, "single_word": False, "lstrip": False, "rstrip": False, "normalized": True}
+    rule = {
+        "special": False,
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": True,
+    }
     gap = changed_tokenizer(tmp_path / "gap", lambda one: one["model"]["vocab"].pop("boat"))
     added = changed_tokenizer(
         tmp_path / "added",
-        lambda one: one["added_tokens"].append(rule | {"id": one["model"]["vocab"]["boat"], "content": "boat"}),
+        lambda one: one["added_tokens"].append(
+            rule | {"id": one["model"]["vocab"]["boat"], "content": "boat"}
+        ),
     )
     for encoder, words in (
         (
@@ -200,14 +247,19 @@ def test_an_encoder_that_the_script_cannot_compute_is_refused_by_its_reason(tmp_
         ),
         (gap, "has a vocabulary with gaps"),
         (added, "has added tokens with rules"),
-        (Encoder.from_pretrained("english-encoder", pooling="max"), "english-encoder has pooling 'max'"),
+        (
+            Encoder.from_pretrained("english-encoder", pooling="max"),
+            "english-encoder has pooling 'max'",
+        ),
         (Encoder.from_pretrained(roberta), "only contain a BERT"),
         (np.tanh, "only contain a BERT"),
     ):
         with pytest.raises(EncoderError, match=words):
             pack_encoder(encoder)
     with pytest.raises(ValueError, match="precision is 'int4'; it can be int8 or float16"):
-        Ask("world-encoder", QUERY, TARGETS).to_html(tmp_path / "ask.html", encoder=True, precision="int4")
+        Ask("world-encoder", QUERY, TARGETS).to_html(
+            tmp_path / "ask.html", encoder=True, precision="int4"
+        )
     view = Ask({"mine": lambda sentences: np.ones((len(sentences), 2))}, QUERY, TARGETS)
     with pytest.raises(EncoderError, match="only contain a BERT"):
         view.to_html(tmp_path / "ask.html", encoder=True)
@@ -217,18 +269,26 @@ def test_an_encoder_that_the_script_cannot_compute_is_refused_by_its_reason(tmp_
 
 @pytest.mark.parametrize("precision", ["int8", "float16"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e5])
-def test_an_encoder_whose_weights_are_not_finite_is_refused(tmp_path: Path, value: float, precision: Any):
+def test_an_encoder_whose_weights_are_not_finite_is_refused(
+    tmp_path: Path, value: float, precision: Any
+):
     encoder = Encoder.from_pretrained("world-encoder", pooling="cls", device="cpu")
     encoder.backbone.get_input_embeddings().weight.data[7, 3] = value
     file = tmp_path / "ask.html"
-    with pytest.raises(EncoderError, match="has weights that are not finite, or too large for 16 bits"):
+    with pytest.raises(
+        EncoderError, match="has weights that are not finite, or too large for 16 bits"
+    ):
         write_offline(file, {"mine": encoder}, QUERY, TARGETS, precision)
     assert not file.exists()
 
 
 @pytest.mark.slow
-def test_a_zero_vector_has_the_cosine_0_and_one_that_is_not_finite_is_said_in_words(browser: Any, tmp_path: Path):
-    encoder = Encoder.from_pretrained("world-encoder", pooling="cls", device="cpu", precision="fp32")
+def test_a_zero_vector_has_the_cosine_0_and_one_that_is_not_finite_is_said_in_words(
+    browser: Any, tmp_path: Path
+):
+    encoder = Encoder.from_pretrained(
+        "world-encoder", pooling="cls", device="cpu", precision="fp32"
+    )
     last = encoder.backbone.encoder.layer[-1].output.LayerNorm
     for part in (last.weight, last.bias):
         part.data.zero_()

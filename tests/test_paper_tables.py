@@ -1,4 +1,5 @@
-"""Tables and figures of the papers: every number is in one, every command is documented, runs fill their cells."""
+"""Tables and figures of the papers: every number is in one, every command is documented, runs fill
+their cells."""
 
 import re
 import shlex
@@ -15,13 +16,27 @@ from written_runs import SUITE, write_run
 
 from workbench.checkpoints import published_reading
 from workbench.cli import overrides_of
-from workbench.config import SEVEN_STS, BaselineConfig, CompCSEConfig, CoSENTConfig, RankCSEConfig, SimCSEConfig
+from workbench.config import (
+    SEVEN_STS,
+    BaselineConfig,
+    CompCSEConfig,
+    CoSENTConfig,
+    RankCSEConfig,
+    SimCSEConfig,
+)
 from workbench.data import AVERAGES
 from workbench.files import project_path
 from workbench.rankings import COLUMNS
 from workbench.runs import Run
 from workbench.views import paper_figure, paper_table, runs_by_settings
-from workbench.views.papers import commands, demo_config, parse_command, published_table, read_papers, settings_key
+from workbench.views.papers import (
+    commands,
+    demo_config,
+    parse_command,
+    published_table,
+    read_papers,
+    settings_key,
+)
 
 PLACES = [(paper, table) for paper, shape in read_papers().items() for table in shape["tables"]]
 TABLES = {place: published_table(*place) for place in PLACES}
@@ -32,8 +47,17 @@ FIGURES = [(name, figure) for name, paper in read_papers().items() for figure in
 def finished(root: Path, config: Any, metrics: dict) -> Run:
     """Create a run of these settings with these numbers, without training or evaluation."""
     run = Run.open(config, root)
-    history = {"step": [0, 5, 10], "epoch": [0, 0.5, 1.0], "loss": [np.nan, 2, 1], "seconds": [0, 30.0, 60.0]}
-    history |= {"dev_spearman": [0.2, 0.7, 0.6], "dev_alignment": [0.3, 0.2, 0.1], "dev_uniformity": [-1, -2, -3]}
+    history = {
+        "step": [0, 5, 10],
+        "epoch": [0, 0.5, 1.0],
+        "loss": [np.nan, 2, 1],
+        "seconds": [0, 30.0, 60.0],
+    }
+    history |= {
+        "dev_spearman": [0.2, 0.7, 0.6],
+        "dev_alignment": [0.3, 0.2, 0.1],
+        "dev_uniformity": [-1, -2, -3],
+    }
     pd.DataFrame(history).to_csv(run.path / "history.csv", index=False)
     scores = pd.DataFrame(columns=["suite", "subset", "pair_id", "gold", "predicted"])
     run.write_evaluation(metrics, scores, pd.DataFrame(columns=list(COLUMNS)))
@@ -46,7 +70,13 @@ def test_every_published_number_is_in_one_table_with_the_commands_that_fill_it()
     deviations = pd.concat(files)["table"].str.contains("deviation")
     assert sum(map(len, TABLES.values())) == len(deviations) - deviations.sum() > 1_500
     values = pd.concat(TABLES.values())
-    assert values.loc[values["metric"] != "", "value"].str.partition(" ")[0].astype(float).between(-100, 100).all()
+    assert (
+        values.loc[values["metric"] != "", "value"]
+        .str.partition(" ")[0]
+        .astype(float)
+        .between(-100, 100)
+        .all()
+    )
     for (paper, table), values in TABLES.items():
         shown = paper_table(paper, table, {})
         printed = shown.xs("published", level=1).drop(columns="command").to_numpy()
@@ -61,20 +91,32 @@ def test_every_published_number_is_in_one_table_with_the_commands_that_fill_it()
 
 
 def test_every_command_of_a_table_is_documented():
-    known = {settings_key(resolved(command)) for command in COMMANDS if "--profile paper" in command}
+    known = {
+        settings_key(resolved(command)) for command in COMMANDS if "--profile paper" in command
+    }
     for profile in ("paper", "paper-bert-large"):
         known |= {settings_key(SimCSEConfig.from_parameters(profile, 0, {"batch_size": 128}))}
-    known |= {settings_key(evaluated(c, {})) for c in EVALUATES if not re.search("FOLDER|MODEL|RUN", c)}
+    known |= {
+        settings_key(evaluated(c, {})) for c in EVALUATES if not re.search("FOLDER|MODEL|RUN", c)
+    }
     made = [command for values in TABLES.values() for command in values["command"] if command]
-    assert {command for command in made if settings_key(parse_command(command)) not in known} == set()
+    assert {
+        command for command in made if settings_key(parse_command(command)) not in known
+    } == set()
     assert len(made) > 800
 
 
 def test_sizes_and_settings_are_ours_and_a_difference_is_marked():
     shown = {place: paper_table(*place, {}).xs("here", level=1) for place in STATED}
     assert {place: int((TABLES[place]["stated"] != "").sum()) for place in STATED} == STATED
-    differ = {place: table.stack()[lambda texts: texts.str.contains("≠")].to_dict() for place, table in shown.items()}
-    sick = {("SICK", part): f"{rows} ≠" for part, rows in (("train", 4500), ("validation", 500), ("test", 4927))}
+    differ = {
+        place: table.stack()[lambda texts: texts.str.contains("≠")].to_dict()
+        for place, table in shown.items()
+    }
+    sick = {
+        ("SICK", part): f"{rows} ≠"
+        for part, rows in (("train", 4500), ("validation", 500), ("test", 4927))
+    }
     assert differ.pop(("cosent", "II")) == {**sick, ("ATEC", "train"): "24061 ≠"}
     assert not any(differ.values())
     assert shown["rankcse", "9"].loc["tau_3", "BERT-large, RankCSE-ListNet"] == "0.025"
@@ -98,11 +140,27 @@ def test_runs_fill_the_cells_of_their_settings_whatever_they_were_scored_on(tmp_
     for seed, value in enumerate((0.79, 0.81)):
         average = {"sts-average": {"spearman": value, "kcc": 0.5, "ndcg": 0.9}}
         finished(tmp_path, RankCSEConfig.from_parameters("paper", seed), seven | average)
-    transfer = {name: {"accuracy": 0.8, "n": 9} for name in (*AVERAGES["transfer-average"], "transfer-average")}
-    finished(tmp_path, RankCSEConfig.from_parameters("paper", 0, {"beta": 0, "suites": ["stsb-dev"]}), transfer)
-    finished(tmp_path, BaselineConfig.from_parameters("cls"), seven | {"sts-average": {"spearman": 0.29}})
-    pooled = {f"{name}-test": {"spearman": 0.1 * n} for n, name in enumerate(["stsb", "sick", "paws", "mrpc"], start=1)}
-    finished(tmp_path, CoSENTConfig.from_parameters("paper", 0, {"pooling": "cls", "suites": [*pooled]}), pooled)
+    transfer = {
+        name: {"accuracy": 0.8, "n": 9}
+        for name in (*AVERAGES["transfer-average"], "transfer-average")
+    }
+    finished(
+        tmp_path,
+        RankCSEConfig.from_parameters("paper", 0, {"beta": 0, "suites": ["stsb-dev"]}),
+        transfer,
+    )
+    finished(
+        tmp_path, BaselineConfig.from_parameters("cls"), seven | {"sts-average": {"spearman": 0.29}}
+    )
+    pooled = {
+        f"{name}-test": {"spearman": 0.1 * n}
+        for n, name in enumerate(["stsb", "sick", "paws", "mrpc"], start=1)
+    }
+    finished(
+        tmp_path,
+        CoSENTConfig.from_parameters("paper", 0, {"pooling": "cls", "suites": [*pooled]}),
+        pooled,
+    )
     broken = finished(tmp_path, SimCSEConfig.from_parameters("paper"), {})
     (broken.path / "metrics.json").write_text("{")
     runs = runs_by_settings(tmp_path)
@@ -110,15 +168,23 @@ def test_runs_fill_the_cells_of_their_settings_whatever_they_were_scored_on(tmp_
 
     row = paper_table("rankcse", 2, runs).loc[("BERT-base, RankCSE-ListNet", "here")]
     assert (row["average"], row["command"]) == ("80.00 ± 1.41", "")
-    assert paper_table("rankcse", 13, runs).loc[("BERT-base, RankCSE", "here"), "average KCC"].startswith("50.00")
+    assert (
+        paper_table("rankcse", 13, runs)
+        .loc[("BERT-base, RankCSE", "here"), "average KCC"]
+        .startswith("50.00")
+    )
     ablated = paper_table("rankcse", 4, runs).xs("here", level=1)
-    assert "suites=mr,cr,subj,mpqa,sst2,trec,mrpc" in ablated.loc["BERT-base, RankCSE-ListNet", "command"]
+    assert (
+        "suites=mr,cr,subj,mpqa,sst2,trec,mrpc"
+        in ablated.loc["BERT-base, RankCSE-ListNet", "command"]
+    )
     without = ablated.loc["BERT-base, RankCSE-ListNet without consistency"]
     assert (without["average"], without["transfer average"]) == ("", "80.00")
     table = paper_table("cosent", "III", runs).xs("here", level=1)
     assert table.loc["BERT-base, BERT CLS-vector", "average"] == "29.00"
     assert (
-        table.loc["BERT-base, Avg. BERT embeddings", "command"] == "workbench evaluate bert-base-uncased --profile mean"
+        table.loc["BERT-base, Avg. BERT embeddings", "command"]
+        == "workbench evaluate bert-base-uncased --profile mean"
     )
     row = paper_table("cosent", "IX", runs).loc[("BERT-base, CoSENT-NLI CLS", "here")]
     assert (row["MRPC"], row["row average"], row["command"]) == ("40.00", "25.00", "")
@@ -127,13 +193,17 @@ def test_runs_fill_the_cells_of_their_settings_whatever_they_were_scored_on(tmp_
     shutil.rmtree(broken.path)
     finished(tmp_path, SimCSEConfig.from_parameters("paper"), {})
     runs = runs_by_settings(tmp_path)
-    assert paper_table("compcse", 6, runs).loc[("BERT-base", "here"), "256"] == "70.00", "of dev, from the history"
+    assert paper_table("compcse", 6, runs).loc[("BERT-base", "here"), "256"] == "70.00", (
+        "of dev, from the history"
+    )
     geometry = paper_table("rankencoder", 2, runs).loc[("BERT-base, SimCSE", "here")]
     assert (geometry["uniformity"], geometry["alignment"]) == ("-2.00", "0.20")
 
 
 @pytest.mark.parametrize(("paper", "figure"), FIGURES)
-def test_a_figure_is_drawn_from_runs_or_lists_their_commands(paper: str, figure: str, tmp_path: Path):
+def test_a_figure_is_drawn_from_runs_or_lists_their_commands(
+    paper: str, figure: str, tmp_path: Path
+):
     shape, empty = read_papers()[paper]["figures"][figure], paper_figure(paper, figure, {})
     if shape["kind"] == "bars":
         published = next(iter(empty.data))

@@ -1,4 +1,5 @@
-"""Shares of targets ranked right by relation: against loops, with marks that only clear differences get."""
+"""Shares of targets ranked right by relation: against loops, with marks that only clear differences
+get."""
 
 from pathlib import Path
 from typing import Any
@@ -23,38 +24,63 @@ QUERIES, SEEDS = 40, (0, 1, 2)
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a file of forty queries with a target of each relation; the second grader ties topic and negation."""
+    """Return a file of forty queries with a target of each relation; the second grader ties topic
+    and negation."""
     rows = [
-        [f"query {query}", f"{relation} of {query}", gold, "" if query % 2 else max(gold, 1.0) // 2 * 2, relation]
+        [
+            f"query {query}",
+            f"{relation} of {query}",
+            gold,
+            "" if query % 2 else max(gold, 1.0) // 2 * 2,
+            relation,
+        ]
         for query in range(QUERIES)
         for relation, gold in GOLD.items()
     ]
     path = tmp_path_factory.mktemp("phenomena") / "kinds.csv"
-    pd.DataFrame(rows, columns=["sentence1", "sentence2", "score", "score_second", "relation"]).to_csv(
-        path, index=False
-    )
+    pd.DataFrame(
+        rows, columns=["sentence1", "sentence2", "score", "score_second", "relation"]
+    ).to_csv(path, index=False)
     return path
 
 
-def write(root: Path, config: TrainingConfig, scores: np.ndarray, pairs: Pairs, stage: str = "") -> Run:
+def write(
+    root: Path, config: TrainingConfig, scores: np.ndarray, pairs: Pairs, stage: str = ""
+) -> Run:
     run = Run.open(config, root)
-    table = {"suite": pairs.name, "subset": "", "pair_id": pairs.pair_id, "gold": pairs.gold, "predicted": scores}
-    value = {"spearman": spearman(pairs.gold, scores), "n": len(scores), "kcc": 0.5, "ndcg": 0.5, "queries": QUERIES}
-    run.write_evaluation({pairs.name: value}, pd.DataFrame(table), pd.DataFrame({"suite": []}), stage)
+    table = {
+        "suite": pairs.name,
+        "subset": "",
+        "pair_id": pairs.pair_id,
+        "gold": pairs.gold,
+        "predicted": scores,
+    }
+    value = {
+        "spearman": spearman(pairs.gold, scores),
+        "n": len(scores),
+        "kcc": 0.5,
+        "ndcg": 0.5,
+        "queries": QUERIES,
+    }
+    run.write_evaluation(
+        {pairs.name: value}, pd.DataFrame(table), pd.DataFrame({"suite": []}), stage
+    )
     run.release()
     return run
 
 
 @pytest.fixture(scope="module")
 def root(suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return runs: SimCSE guesses whether paraphrase or negation is nearer, CoSENT guesses again; CompCSE never does,
-    but puts negations last."""
+    """Return runs: SimCSE guesses whether paraphrase or negation is nearer, CoSENT guesses again;
+    CompCSE never does, but puts negations last."""
     folder, pairs = tmp_path_factory.mktemp("runs"), load_pairs(suite)
     relation = np.array(pairs.extra["relation"])
     for seed in SEEDS:
         draw = np.random.default_rng(seed)
         for config in (SimCSEConfig, CoSENTConfig):
-            guessed = pairs.gold + np.where(relation == "negation", draw.choice([0, 5], len(pairs)), 0)
+            guessed = pairs.gold + np.where(
+                relation == "negation", draw.choice([0, 5], len(pairs)), 0
+            )
             write(folder, config.from_parameters("demo", seed, {}), guessed, pairs)
         last = np.where(relation == "negation", -1, pairs.gold)
         write(folder, CompCSEConfig.from_parameters("demo", seed, {}), last, pairs)
@@ -67,7 +93,8 @@ def found(root: Path, suite: Path) -> Phenomena:
 
 
 def naive(query: list[str], gold: list[float], scores: list[float], place: int) -> list[float]:
-    """Return the shares of one target: of all others, and of those with a higher and a lower grade."""
+    """Return the shares of one target: of all others, and of those with a higher and a lower
+    grade."""
     counted: dict[str, list[float]] = {"all": [], "above": [], "below": []}
     for other in range(len(gold)):
         if query[other] != query[place] or gold[other] == gold[place]:
@@ -82,8 +109,13 @@ def naive(query: list[str], gold: list[float], scores: list[float], place: int) 
 
 def test_ranked_right_equals_a_loop_with_ties_of_gold_and_of_scores():
     draw = np.random.default_rng(0)
-    query, target = [f"q{number}" for number in draw.integers(0, 6, 60)], [f"t{number}" for number in range(60)]
-    pairs = Pairs.from_lists(query, target, draw.integers(0, 4, 60).tolist(), name="drawn", scale=(0, 3))
+    query, target = (
+        [f"q{number}" for number in draw.integers(0, 6, 60)],
+        [f"t{number}" for number in range(60)],
+    )
+    pairs = Pairs.from_lists(
+        query, target, draw.integers(0, 4, 60).tolist(), name="drawn", scale=(0, 3)
+    )
     scores = draw.integers(0, 5, 60).astype(float)
     expected = [naive(query, pairs.gold.tolist(), scores.tolist(), place) for place in range(60)]
     assert np.isnan(expected).any()
@@ -99,16 +131,27 @@ def test_what_a_method_gains_and_loses_is_said_in_a_sentence_and_chance_is_not(f
     rows = found.table.set_index(["label", "relation"])
     assert rows.loc[("compcse", "paraphrase"), ["share", "below"]].tolist() == [1, 1]
     assert np.isnan(rows.loc[("compcse", "paraphrase"), "above"]), "no target has a higher grade"
-    assert rows.loc[("compcse", "negation"), ["share", "above", "below"]].tolist() == pytest.approx([1 / 3, 1, 0])
+    assert rows.loc[("compcse", "negation"), ["share", "above", "below"]].tolist() == pytest.approx(
+        [1 / 3, 1, 0]
+    )
     assert rows.loc[("compcse", "topic"), "share"] == pytest.approx(2 / 3)
-    differences = rows["share"].unstack("label").sub(rows["share"].unstack("label")["simcse"], axis=0)
+    differences = (
+        rows["share"].unstack("label").sub(rows["share"].unstack("label")["simcse"], axis=0)
+    )
     for label in ("compcse", "cosent"):
-        np.testing.assert_allclose(rows.loc[label, "difference"], differences.loc[rows.loc[label].index, label])
+        np.testing.assert_allclose(
+            rows.loc[label, "difference"], differences.loc[rows.loc[label].index, label]
+        )
     assert rows.loc["simcse", "p_value"].isna().all()
 
 
-def test_marks_follow_from_the_test_over_queries_and_the_interval_over_seeds(found: Phenomena, root: Path, suite: Path):
-    pairs, runs = load_pairs(suite), finished_runs(root, str(suite)).set_index(["label", "seed"])["path"].to_dict()
+def test_marks_follow_from_the_test_over_queries_and_the_interval_over_seeds(
+    found: Phenomena, root: Path, suite: Path
+):
+    pairs, runs = (
+        load_pairs(suite),
+        finished_runs(root, str(suite)).set_index(["label", "seed"])["path"].to_dict(),
+    )
     rows = np.flatnonzero(np.array(pairs.extra["relation"]) == "negation")
 
     def shares(label: str) -> np.ndarray:
@@ -120,9 +163,14 @@ def test_marks_follow_from_the_test_over_queries_and_the_interval_over_seeds(fou
     row = found.table.set_index(["label", "relation"]).loc[("cosent", "negation")]
     mean = gaps.mean(axis=0)
     exact = permutation_test(
-        (mean,), np.mean, permutation_type="samples", n_resamples=20_000, rng=np.random.default_rng(1)
+        (mean,),
+        np.mean,
+        permutation_type="samples",
+        n_resamples=20_000,
+        rng=np.random.default_rng(1),
     )
-    assert row["p_value"] == pytest.approx(exact.pvalue, abs=0.03)  # four deviations of 10,000 draws are 0.02
+    # Four deviations of 10,000 draws are 0.02.
+    assert row["p_value"] == pytest.approx(exact.pvalue, abs=0.03)
     over_seeds = seed_interval(gaps.mean(axis=1))
     assert row["difference"] == pytest.approx(over_seeds.value)
     assert row["low"] <= over_seeds.low
@@ -145,7 +193,10 @@ def test_a_cell_opens_its_targets_and_names_are_text(found: Phenomena):
     assert 'value="negation\ncompcse"' in found.heat.html
     assert "<b>" not in found.heat.html
     found.press("negation\ncompcse")
-    assert f"{QUERIES} of {QUERIES} targets, shares x 100, the largest changes first" in found.targets.html
+    assert (
+        f"{QUERIES} of {QUERIES} targets, shares x 100, the largest changes first"
+        in found.targets.html
+    )
     assert "negation of " in found.targets.html
     found.press("negation\ncompcse")
     assert found.targets.html == ""
@@ -164,13 +215,16 @@ def test_a_cell_opens_its_targets_and_names_are_text(found: Phenomena):
 
 def test_without_independent_differences_nothing_is_marked(root: Path, suite: Path):
     runs: Any = finished_runs(root, str(suite))
-    few = runs[(runs["seed"] == 0) | (runs["label"] == "compcse")]  # three seeds against one run, and one seed
+    # Three seeds against one run, and one seed.
+    few = runs[(runs["seed"] == 0) | (runs["label"] == "compcse")]
     one = phenomena(few, suite)
     assert set(one.table["verdict"]) == {0}
     assert one.table["low"].isna().all()
     unknown = "has no interval over seeds: nothing is clear."
     assert one.sentences == [f"compcse {unknown}", f"cosent {unknown}"]
-    assert one.table.set_index(["label", "relation"]).loc[("compcse", "paraphrase"), "difference"] > 0
+    assert (
+        one.table.set_index(["label", "relation"]).loc[("compcse", "paraphrase"), "difference"] > 0
+    )
     same: Any = runs[runs["label"] == "simcse"]
     twin = phenomena(pd.concat([same, same.assign(label="twin")]), suite)
     assert twin.sentences == ["twin neither gains nor loses clearly."]
@@ -184,7 +238,8 @@ def test_a_run_is_compared_with_its_own_start(suite: Path, tmp_path: Path):
             settings = config.from_parameters("demo", seed, {"suites": [str(suite)]})
             write(tmp_path, settings, start, pairs, BEFORE)
             write(tmp_path, settings, end, pairs)
-    found = phenomena(finished_runs(tmp_path, "kinds"), "kinds", BEFORE)  # your own file, by the name of its suite
+    # Your own file, by the name of its suite.
+    found = phenomena(finished_runs(tmp_path, "kinds"), "kinds", BEFORE)
     rows = found.table.set_index(["label", "relation"])
     assert (rows.loc["simcse", "difference"] == 0.5).all()
     assert (rows.loc["compcse", "difference"] == -1).all()
@@ -194,13 +249,17 @@ def test_a_run_is_compared_with_its_own_start(suite: Path, tmp_path: Path):
 
 
 def test_a_mark_takes_every_test_over_queries_and_the_interval_over_seeds(tmp_path: Path):
-    """Four relations, each in twelve queries of its own with a target "other", of which "often" has two."""
-    wrong = {"always": 12, "weakly": 6, "often": 12, "never": 0}  # queries in which the baseline is wrong
+    """Four relations, each in twelve queries of its own with a target "other", of which "often" has
+    two."""
+    # Queries in which the baseline is wrong.
+    wrong = {"always": 12, "weakly": 6, "often": 12, "never": 0}
     rows = [
         [f"{kind} {query}", f"{relation} {number} of {query}", gold, relation, query < wrong[kind]]
         for kind in wrong
         for query in range(12)
-        for number, (relation, gold) in enumerate([(kind, 5.0)] * (1 + (kind == "often")) + [("other", 0.0)])
+        for number, (relation, gold) in enumerate(
+            [(kind, 5.0)] * (1 + (kind == "often")) + [("other", 0.0)]
+        )
     ]
     table = pd.DataFrame(rows, columns=["sentence1", "sentence2", "score", "relation", "wrong"])
     path = tmp_path / "marks.csv"
@@ -209,15 +268,31 @@ def test_a_mark_takes_every_test_over_queries_and_the_interval_over_seeds(tmp_pa
     for seed in SEEDS:
         base = np.where(table["wrong"], -pairs.gold, pairs.gold)
         write(tmp_path / "runs", SimCSEConfig.from_parameters("demo", seed, {}), base, pairs)
-        own = np.where((kind == "often") & (seed == 2), base, pairs.gold)  # one seed of three does not gain
+        # One seed of three does not gain.
+        own = np.where((kind == "often") & (seed == 2), base, pairs.gold)
         write(tmp_path / "runs", CoSENTConfig.from_parameters("demo", seed, {}), own, pairs)
-    found = phenomena(finished_runs(tmp_path / "runs", str(path)), path).table.set_index(["label", "relation"])
+    found = phenomena(finished_runs(tmp_path / "runs", str(path)), path).table.set_index(
+        ["label", "relation"]
+    )
     rows = found.loc["cosent"]
-    assert rows["verdict"].to_dict() == {"always": 1, "weakly": 0, "often": 0, "never": 0, "other": 1}
-    assert rows.loc["always", ["low", "high"]].tolist() == pytest.approx([1, 1]), "whichever queries are drawn"
+    assert rows["verdict"].to_dict() == {
+        "always": 1,
+        "weakly": 0,
+        "often": 0,
+        "never": 0,
+        "other": 1,
+    }
+    assert rows.loc["always", ["low", "high"]].tolist() == pytest.approx([1, 1]), (
+        "whichever queries are drawn"
+    )
     assert rows.loc["weakly", "p_value"] == pytest.approx(2 / 2**6, abs=0.01)
     assert rows.loc["weakly", "adjusted"] > 0.05, "alone it would be clear"
-    assert 0 < rows.loc["weakly", "low"] < rows.loc["weakly", "difference"] < rows.loc["weakly", "high"]
+    assert (
+        0
+        < rows.loc["weakly", "low"]
+        < rows.loc["weakly", "difference"]
+        < rows.loc["weakly", "high"]
+    )
     assert rows.loc["often", "adjusted"] < 0.01, "over these seeds it is clear"
     assert rows.loc["often", "low"] < 0
     gained = [1.0] * 12 + [1.0] * 6 + [0.0] * 6 + [2 / 3] * 12 + [0.0] * 12  # of "other"
@@ -238,7 +313,9 @@ def test_targets_that_were_not_graded_twice_are_left_out():
     np.testing.assert_array_equal(shares[:, 0], [1, 0.5, 0.5, np.nan])
 
 
-def test_pairs_without_relation_and_runs_of_other_pairs_are_refused(root: Path, suite: Path, tmp_path: Path):
+def test_pairs_without_relation_and_runs_of_other_pairs_are_refused(
+    root: Path, suite: Path, tmp_path: Path
+):
     runs = finished_runs(root, str(suite))
     table = pd.read_csv(suite)
     table.drop(columns="relation").to_csv(tmp_path / "kinds.csv", index=False)
@@ -254,13 +331,26 @@ def test_pairs_without_relation_and_runs_of_other_pairs_are_refused(root: Path, 
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([("q", f"t{row}", row % 6, f"kind {row}") for row in range(201)], "201 relations are too many to show"),
-        ([("q", f"t{row}", row % 6, "same") for row in range(3_001)], "3,001 targets of one query are too many"),
-        ([(f"q{row}", "t", row % 6, "same") for row in range(20_001)], "20,001 queries are too many to show"),
+        (
+            [("q", f"t{row}", row % 6, f"kind {row}") for row in range(201)],
+            "201 relations are too many to show",
+        ),
+        (
+            [("q", f"t{row}", row % 6, "same") for row in range(3_001)],
+            "3,001 targets of one query are too many",
+        ),
+        (
+            [(f"q{row}", "t", row % 6, "same") for row in range(20_001)],
+            "20,001 queries are too many to show",
+        ),
     ],
 )
-def test_what_would_take_hours_or_gigabytes_is_refused(root: Path, suite: Path, tmp_path: Path, rows: Any, words: str):
+def test_what_would_take_hours_or_gigabytes_is_refused(
+    root: Path, suite: Path, tmp_path: Path, rows: Any, words: str
+):
     file = tmp_path / "many.csv"
-    pd.DataFrame(rows, columns=["sentence1", "sentence2", "score", "relation"]).to_csv(file, index=False)
+    pd.DataFrame(rows, columns=["sentence1", "sentence2", "score", "relation"]).to_csv(
+        file, index=False
+    )
     with pytest.raises(DataError, match=words):
         phenomena(finished_runs(root, str(suite)), file)

@@ -1,4 +1,5 @@
-"""Precision "auto" on a processor that multiplies bf16 fast: what is reported is fp32, training steps are bf16."""
+"""Precision "auto" on a processor that multiplies bf16 fast: what is reported is fp32, training
+steps are bf16."""
 
 import logging
 from pathlib import Path
@@ -30,21 +31,32 @@ def _fast_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
 def expected_scores(folder: Path, pairs: Pairs) -> np.ndarray:
     """Return the cosines of SentenceTransformer, which computes in fp32."""
     model = SentenceTransformer(str(folder), device="cpu")
-    first, second = (model.encode(side, normalize_embeddings=True) for side in (pairs.sentence1, pairs.sentence2))
+    first, second = (
+        model.encode(side, normalize_embeddings=True) for side in (pairs.sentence1, pairs.sentence2)
+    )
     return (first * second).sum(axis=1)
 
 
-def test_encode_evaluate_and_ask_agree_with_sentence_transformers(spread_encoder: Path, graded: Pairs) -> None:
+def test_encode_evaluate_and_ask_agree_with_sentence_transformers(
+    spread_encoder: Path, graded: Pairs
+) -> None:
     saved = spread_encoder.parent / "saved"
     Encoder.from_pretrained(spread_encoder, "mean").save(saved)
     encoder = Encoder.from_pretrained(saved)
     wanted = expected_scores(saved, graded)
-    theirs = SentenceTransformer(str(saved), device="cpu").encode(graded.sentence1, normalize_embeddings=True)
+    theirs = SentenceTransformer(str(saved), device="cpu").encode(
+        graded.sentence1, normalize_embeddings=True
+    )
     assert np.abs(encoder.encode(graded.sentence1).numpy() - theirs).max() < TOLERANCE
-    assert np.abs(evaluate(encoder, {"graded": graded}).scores["predicted"] - wanted).max() < TOLERANCE
+    assert (
+        np.abs(evaluate(encoder, {"graded": graded}).scores["predicted"] - wanted).max() < TOLERANCE
+    )
     targets = list(dict.fromkeys(graded.sentence2))[:3]
     ranked = Ask({"own": encoder}, graded.sentence1[0], targets).selected.set_index("target")
-    cosines = SentenceTransformer(str(saved), device="cpu").encode(targets, normalize_embeddings=True) @ theirs[0]
+    cosines = (
+        SentenceTransformer(str(saved), device="cpu").encode(targets, normalize_embeddings=True)
+        @ theirs[0]
+    )
     assert np.abs(ranked.loc[targets, "score: own"].to_numpy() - cosines).max() < TOLERANCE
     named = Encoder.from_pretrained(saved, precision="bf16")
     assert np.abs(named.encode(graded.sentence1).numpy() - theirs).max() > 1e-4
@@ -58,7 +70,9 @@ def test_steps_and_dev_are_bf16_and_the_trained_method_is_evaluated_in_fp32(
     config = CONFIGS["simcse"].from_parameters("demo", 0, asked)
     method, run, seen = METHODS["simcse"](config), Run.open(config, tmp_path), set()
     backbone = method.encoder.backbone
-    backbone.register_forward_pre_hook(lambda *_: seen.add((backbone.training, torch.is_autocast_enabled("cpu"))))
+    backbone.register_forward_pre_hook(
+        lambda *_: seen.add((backbone.training, torch.is_autocast_enabled("cpu")))
+    )
     fit(method, sentences, graded, run=run, quiet=True)
     assert seen == {(True, True), (False, True)}  # a step, and a measurement of dev
     assert run.facts()["precision"] == "bf16"
@@ -69,9 +83,14 @@ def test_steps_and_dev_are_bf16_and_the_trained_method_is_evaluated_in_fp32(
 
 
 def test_a_baseline_run_that_may_be_of_bf16_does_not_stand_silently_for_fp32(
-    spread_encoder: Path, small_files: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    spread_encoder: Path,
+    small_files: dict[str, str],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    config = BaselineConfig(encoder=str(spread_encoder), suites=[small_files["suites"]], device="cpu")
+    config = BaselineConfig(
+        encoder=str(spread_encoder), suites=[small_files["suites"]], device="cpu"
+    )
     run = evaluate_model(config, tmp_path)
     assert run.facts()["precision"] == "fp32"
     with caplog.at_level(logging.WARNING, "workbench"):

@@ -1,4 +1,5 @@
-"""A published model can be loaded again; its card contains the scores and nothing of this machine."""
+"""A published model can be loaded again; its card contains the scores and nothing of this
+machine."""
 
 import os
 import shutil
@@ -20,7 +21,10 @@ from workbench.errors import EncoderError, RunError
 from workbench.files import checkpoint_checksum
 from workbench.runs import Run
 
-METRICS = {"world-test": {"spearman": 0.45678, "kcc": 0.3, "ndcg": None, "n": 10}, "my average": {"spearman": 0.5}}
+METRICS = {
+    "world-test": {"spearman": 0.45678, "kcc": 0.3, "ndcg": None, "n": 10},
+    "my average": {"spearman": 0.5},
+}
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +36,16 @@ def saved(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_dry_run_sends_nothing_and_a_pushed_encoder_is_loaded_again_and_its_card_has_the_scores_and_no_path(
+def test_a_dry_run_sends_nothing_and_a_pushed_encoder_has_a_card_with_scores_and_no_path(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     encoder = Encoder.from_pretrained(saved, device="cpu")
     with hub() as (address, repositories):
-        for name, value in {"ENDPOINT": address, "HF_HUB_OFFLINE": False, "HF_HUB_DISABLE_XET": True}.items():
+        for name, value in {
+            "ENDPOINT": address,
+            "HF_HUB_OFFLINE": False,
+            "HF_HUB_DISABLE_XET": True,
+        }.items():
             monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
         monkeypatch.setattr("huggingface_hub.hf_api.api.endpoint", address)
         monkeypatch.setenv("HF_TOKEN", "hf_of_nobody")
@@ -62,7 +70,10 @@ def test_a_dry_run_sends_nothing_and_a_pushed_encoder_is_loaded_again_and_its_ca
 def require_scores_and_no_path(text: str, folder: Path) -> None:
     """Check that the hub reads the scores of METRICS, and that local paths are left out."""
     card = ModelCard(text)
-    found = {(one.dataset_name, one.metric_type): one.metric_value for one in card.data.eval_results or []}
+    found = {
+        (one.dataset_name, one.metric_type): one.metric_value
+        for one in card.data.eval_results or []
+    }
     scores = {
         ("world-test", "spearman_cosine"): 0.4568,
         ("world-test", "kcc"): 0.3,
@@ -82,16 +93,26 @@ def test_a_push_without_an_encoder_or_a_hub_is_refused(saved: Path, tmp_path: Pa
     run = write_run(tmp_path, BaselineConfig.from_parameters("demo"), 0.5)
     with pytest.raises(RunError, match="no saved encoder"):
         push_run(run, "me/mine", dry_run=True)
-    with pytest.raises(RunError, match=r"me/mine was not pushed: .* `hf auth login`"):  # the tests are offline
+    # The tests are offline.
+    with pytest.raises(RunError, match=r"me/mine was not pushed: .* `hf auth login`"):
         push_folder(saved, "me/mine")
 
 
-def test_of_a_folder_the_saved_files_alone_are_sent_and_the_others_are_named(saved: Path, tmp_path: Path):
+def test_of_a_folder_the_saved_files_alone_are_sent_and_the_others_are_named(
+    saved: Path, tmp_path: Path
+):
     folder, outside = tmp_path / "encoder", tmp_path / "outside"
     shutil.copytree(saved, folder)
     outside.mkdir()
     (outside / "config.json").write_text("{}")
-    others = ["passwords.json", "notes.md", ".env.json", "deep/er/key.txt", "1_Pooling/mine.json", "corpus.json.gz"]
+    others = [
+        "passwords.json",
+        "notes.md",
+        ".env.json",
+        "deep/er/key.txt",
+        "1_Pooling/mine.json",
+        "corpus.json.gz",
+    ]
     for name in others:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("secret")
@@ -105,7 +126,9 @@ def test_of_a_folder_the_saved_files_alone_are_sent_and_the_others_are_named(sav
     assert pushed.left_out == sorted([*others, "link.json", "deeper", "hard.json"])
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "config_sentence_transformers.json", "1_Pooling", "README.md"])
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "config_sentence_transformers.json", "1_Pooling", "README.md"]
+)
 def test_a_saved_file_that_is_now_a_link_or_gone_is_refused(saved: Path, tmp_path: Path, name: str):
     folder, aside = tmp_path / "encoder", tmp_path / "aside"
     shutil.copytree(saved, folder)
@@ -167,7 +190,8 @@ def test_an_encoder_that_was_changed_after_its_run_is_refused(run: Run, saved: P
 
 
 HOSTILE = (
-    "x\n---\nlicense: evil\n---\n# y <script>alert(1)</script> [a](javascript:b) ![c](d) ``` `e` $$f$$ \u202e \"g\" 'h'"
+    "x\n---\nlicense: evil\n---\n# y <script>alert(1)</script> [a](javascript:b) ![c](d) ``` "
+    "`e` $$f$$ \u202e \"g\" 'h'"
 )
 
 

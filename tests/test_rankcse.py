@@ -1,4 +1,5 @@
-"""RankCSE: every term from its equation, every ablation by its setting, teachers of any dimension, refusals."""
+"""RankCSE: every term from its equation, every ablation by its setting, teachers of any dimension,
+refusals."""
 
 from pathlib import Path
 
@@ -29,8 +30,19 @@ def spread(spread_encoder: Path) -> Path:
 
 
 def config_of(spread: Path, **overrides: object) -> RankCSEConfig:
-    small = {"encoder": str(spread), "teachers": [str(spread)], "cache": str(spread.parent / "cache")}
-    small |= {"batch_size": 8, "eval_steps": 2, "save_steps": 2, "log_steps": 1, "max_steps": 4, "device": "cpu"}
+    small = {
+        "encoder": str(spread),
+        "teachers": [str(spread)],
+        "cache": str(spread.parent / "cache"),
+    }
+    small |= {
+        "batch_size": 8,
+        "eval_steps": 2,
+        "save_steps": 2,
+        "log_steps": 1,
+        "max_steps": 4,
+        "device": "cpu",
+    }
     return RankCSEConfig.from_parameters("demo", 0, small | {"dropout": 0.0} | overrides)
 
 
@@ -46,7 +58,9 @@ def student_lists(method: RankCSE, sentences: Sentences, *, head: bool = True) -
     if head:
         # encode normalises; the tanh layer reads vectors that are not, so they come from forward.
         with torch.no_grad():
-            raw = method.encoder(method.encoder.tokenize([sentences.sentences[row] for row in ROWS]))
+            raw = method.encoder(
+                method.encoder.tokenize([sentences.sentences[row] for row in ROWS])
+            )
             assert method.head is not None
             vectors = torch.tanh(raw @ method.head.linear.weight.T + method.head.linear.bias)
     return cosine_matrix(vectors, vectors)
@@ -68,8 +82,12 @@ def test_the_terms_are_the_papers_equations_of_both_views(spread: Path, sentence
     student, teacher = student_lists(method, sentences), teacher_lists(spread, sentences)
     terms = terms_of(method)
     assert list(terms) == ["info_nce", "consistency", "listnet"]
-    torch.testing.assert_close(terms["info_nce"], info_nce(student, temperature=0.06), rtol=1e-4, atol=1e-5)
-    expected = 0.3 * listnet(student, teacher, student_temperature=0.025, teacher_temperature=0.0125)
+    torch.testing.assert_close(
+        terms["info_nce"], info_nce(student, temperature=0.06), rtol=1e-4, atol=1e-5
+    )
+    expected = 0.3 * listnet(
+        student, teacher, student_temperature=0.025, teacher_temperature=0.0125
+    )
     # Cached cosines are those of half precision: 2^-11 over the teacher's temperature.
     torch.testing.assert_close(terms["listnet"], expected, rtol=2**-11 / 0.0125, atol=0)
     # Without dropout both views are one, and their lists agree.
@@ -78,10 +96,14 @@ def test_the_terms_are_the_papers_equations_of_both_views(spread: Path, sentence
 
 def test_with_dropout_the_terms_read_the_two_views(spread: Path, sentences: Sentences):
     for consistency, loss in {"js": js_consistency, "entropy": entropy_consistency}.items():
-        method = prepared(spread, sentences, dropout=0.3, beta=0.7, gamma=0.0, consistency=consistency)
+        method = prepared(
+            spread, sentences, dropout=0.3, beta=0.7, gamma=0.0, consistency=consistency
+        )
         seen: list[Tensor] = []
         assert method.head is not None
-        method.head.register_forward_hook(lambda _module, _given, out, seen=seen: seen.append(out.detach()))
+        method.head.register_forward_hook(
+            lambda _module, _given, out, seen=seen: seen.append(out.detach())
+        )
         terms = terms_of(method)
         first, second = seen[0].chunk(2)
         scores = cosine_matrix(first, second)
@@ -99,8 +121,14 @@ COMMUNITY = {"student_temperature": 0.05, "teacher_temperature": 0.025}
     ("overrides", "loss"),
     [
         ({"ranking": "listnet"}, lambda s, t: listnet(s, t, **LISTNET)),
-        ({"ranking": "listnet", "positive": "kept"}, lambda s, t: listnet(s, t, **LISTNET, exclude_positive=False)),
-        ({"ranking": "listnet", "temperatures": "community"}, lambda s, t: listnet(s, t, **COMMUNITY)),
+        (
+            {"ranking": "listnet", "positive": "kept"},
+            lambda s, t: listnet(s, t, **LISTNET, exclude_positive=False),
+        ),
+        (
+            {"ranking": "listnet", "temperatures": "community"},
+            lambda s, t: listnet(s, t, **COMMUNITY),
+        ),
         ({"ranking": "listmle"}, lambda s, t: listmle(s, t, temperature=0.025)),
         (
             {"ranking": "listmle", "positive": "dropped"},
@@ -117,7 +145,9 @@ def test_every_ranking_loss_and_its_options_are_reached_by_name(
     terms = method(batch)
     assert list(terms) == [overrides["ranking"]]
     # The teacher as cached, so that ties and orders are those of the same numbers.
-    expected = loss(student_lists(method, sentences), method.teacher_lists.scores(batch["teachers"]))
+    expected = loss(
+        student_lists(method, sentences), method.teacher_lists.scores(batch["teachers"])
+    )
     torch.testing.assert_close(terms[overrides["ranking"]], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -126,13 +156,20 @@ def test_every_ranking_loss_and_its_options_are_reached_by_name(
 def test_lists_and_consistency_have_their_places_above_or_below_the_layer_and_the_history_both(
     lists: bool, compared: bool | None, spread: Path, sentences: Sentences
 ):
-    method = prepared(spread, sentences, lists_after_mlp=lists, consistency_after_mlp=compared, beta=1.0)
+    method = prepared(
+        spread, sentences, lists_after_mlp=lists, consistency_after_mlp=compared, beta=1.0
+    )
     batch = method.collate(ROWS)
     places = {head: student_lists(method, sentences, head=head) for head in (False, True)}
     contrastive = {head: info_nce(scores, temperature=0.05) for head, scores in places.items()}
-    ranking = {head: listnet(scores, method.teacher_lists.scores(batch["teachers"]), **LISTNET) for head, scores in places.items()}
+    ranking = {
+        head: listnet(scores, method.teacher_lists.scores(batch["teachers"]), **LISTNET)
+        for head, scores in places.items()
+    }
     expected = {"info_nce": contrastive[True], "listnet": ranking[lists]}
-    expected["consistency"] = js_consistency(places[lists if compared is None else compared], temperature=0.05)
+    expected["consistency"] = js_consistency(
+        places[lists if compared is None else compared], temperature=0.05
+    )
     for name, value in method(batch).items():
         torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-5)
     seen = method.observations()
@@ -146,11 +183,18 @@ def test_a_layer_that_no_term_reads_is_not_there(spread: Path):
     below = {"lists_after_mlp": False, "info_nce": False}
     assert RankCSE(config_of(spread, **below)).head is None
     assert RankCSE(config_of(spread, **below, consistency_after_mlp=True)).head is not None
-    unread = {"lists_after_mlp": True, "gamma": 0.0, "info_nce": False, "consistency_after_mlp": False}
+    unread = {
+        "lists_after_mlp": True,
+        "gamma": 0.0,
+        "info_nce": False,
+        "consistency_after_mlp": False,
+    }
     assert RankCSE(config_of(spread, **unread)).head is None
 
 
-def test_teachers_of_any_width_are_averaged_as_similarities(spread: Path, wide_teacher: Path, sentences: Sentences):
+def test_teachers_of_any_width_are_averaged_as_similarities(
+    spread: Path, wide_teacher: Path, sentences: Sentences
+):
     method = prepared(spread, sentences, teachers=[str(spread), str(wide_teacher)])
     batch = method.collate(ROWS)
     assert [rows.shape[1] for rows in batch["teachers"]] == [16, 32]
@@ -160,9 +204,13 @@ def test_teachers_of_any_width_are_averaged_as_similarities(spread: Path, wide_t
     # A cosine of two unit rows, each rounded to 11 bits, is off by at most 2^-10.
     torch.testing.assert_close(found, expected, rtol=0, atol=2**-10)
     torch.testing.assert_close(found.diagonal(), torch.ones(len(ROWS)), rtol=0, atol=1e-6)
-    other = prepared(spread, sentences, teachers=[str(spread), str(wide_teacher)], teacher_weights=[0.9, 0.1])
+    other = prepared(
+        spread, sentences, teachers=[str(spread), str(wide_teacher)], teacher_weights=[0.9, 0.1]
+    )
     shifted = teacher_lists(spread, sentences) * 0.9 + teacher_lists(wide_teacher, sentences) * 0.1
-    torch.testing.assert_close(other.teacher_lists.scores(batch["teachers"]), shifted, rtol=0, atol=2**-10)
+    torch.testing.assert_close(
+        other.teacher_lists.scores(batch["teachers"]), shifted, rtol=0, atol=2**-10
+    )
     three = RankCSEConfig.from_parameters("demo", 0, {"teachers": "a/b,c/d,e/f"})
     assert three.weights == pytest.approx([1 / 3] * 3)
 
@@ -176,5 +224,6 @@ def test_a_teacher_is_read_once_and_gets_no_gradient(
     assert not method.teacher_lists.scores(method.collate(ROWS)["teachers"]).requires_grad
     assert not any("teacher" in name for name in method.state_dict())
     assert [source for source, _ in method.inputs().values()] == [f"folder:{wide_teacher}"]
-    without = prepared(spread, sentences, gamma=0, teachers=["nobody/nothing"])  # no teacher is loaded
+    # No teacher is loaded.
+    without = prepared(spread, sentences, gamma=0, teachers=["nobody/nothing"])
     assert set(terms_of(without)) == {"info_nce", "consistency"}

@@ -1,4 +1,5 @@
-"""RankEncoder: losses and similarity from the equations, every variant by name, an unusable corpus."""
+"""RankEncoder: losses and similarity from the equations, every variant by name, an unusable
+corpus."""
 
 import itertools
 import logging
@@ -19,9 +20,9 @@ from workbench.encoder import Encoder
 from workbench.errors import EncoderError, RunError, SettingError
 from workbench.evaluation import evaluate
 from workbench.losses import info_nce
+from workbench.methods.rank_distillation import load_e1
 from workbench.methods.rank_mixture import RankMixture, rank_premise, rank_similarity
 from workbench.methods.rank_targets import RankTargets, draw_corpus
-from workbench.methods.rank_distillation import load_e1
 from workbench.methods.rankencoder import RankEncoder
 from workbench.methods.simcse import SimCSE
 from workbench.metrics import similar_third, spearman, uniformity
@@ -39,8 +40,20 @@ def spread(spread_encoder: Path) -> Path:
 
 
 def config_of(spread: Path, **overrides: object) -> RankEncoderConfig:
-    small = {"encoder": str(spread), "base": str(spread), "cache": str(spread.parent / "cache"), "corpus_size": 40}
-    small |= {"batch_size": 8, "eval_steps": 2, "save_steps": 2, "log_steps": 1, "max_steps": 4, "device": "cpu"}
+    small = {
+        "encoder": str(spread),
+        "base": str(spread),
+        "cache": str(spread.parent / "cache"),
+        "corpus_size": 40,
+    }
+    small |= {
+        "batch_size": 8,
+        "eval_steps": 2,
+        "save_steps": 2,
+        "log_steps": 1,
+        "max_steps": 4,
+        "device": "cpu",
+    }
     return RankEncoderConfig.from_parameters("demo", 0, small | {"dropout": 0.0} | overrides)
 
 
@@ -64,12 +77,18 @@ def test_the_loss_is_equations_5_and_6_of_scipys_spearman(spread: Path, sentence
     everything = prepared(spread, sentences, lower="none", upper="none")
     everything(everything.collate(ROWS))
     assert everything.observations()["kept_pairs"] == 1.0
-    method = prepared(spread, sentences, combination="sum", rank_weight=weight, lower=low, upper=high)
+    method = prepared(
+        spread, sentences, combination="sum", rank_weight=weight, lower=low, upper=high
+    )
     target = naive_targets(method, sentences)
     assert method.head is not None
     with torch.no_grad():
         hidden = method.encoder(method.encoder.tokenize([sentences.sentences[row] for row in ROWS]))
-        z = torch.tanh(hidden @ method.head.linear.weight.T + method.head.linear.bias).double().numpy()
+        z = (
+            torch.tanh(hidden @ method.head.linear.weight.T + method.head.linear.bias)
+            .double()
+            .numpy()
+        )
     cosines = (z @ z.T) / np.outer(np.linalg.norm(z, axis=1), np.linalg.norm(z, axis=1))
     kept = (low <= target) & (target <= high)
     assert 0 < kept.sum() < kept.size
@@ -79,7 +98,9 @@ def test_the_loss_is_equations_5_and_6_of_scipys_spearman(spread: Path, sentence
     contrastive = info_nce(torch.from_numpy(cosines), temperature=0.05).item()
     assert terms["info_nce"].item() == pytest.approx(contrastive, rel=1e-4)
     assert method.observations()["kept_pairs"] == pytest.approx(kept.mean())
-    hinge = prepared(spread, sentences, combination="max", rank_weight=weight, lower=low, upper=high)
+    hinge = prepared(
+        spread, sentences, combination="max", rank_weight=weight, lower=low, upper=high
+    )
     found = hinge(hinge.collate(ROWS))
     assert list(found) == ["hinge"]
     assert found["hinge"].item() == pytest.approx(max(weight * expected, contrastive), rel=1e-4)
@@ -89,9 +110,17 @@ def test_targets_stored_ranked_in_the_step_and_in_closed_form_are_the_exact_rank
     spread: Path, sentences: Sentences
 ):
     base = load_e1(config_of(spread))
-    rows, everyone = base.encode([sentences.sentences[row] for row in ROWS]), list(range(len(sentences)))
-    # Half precision: 2^-11 of each of two unit vectors; of the closed form, of E1's vectors before they are ranked.
-    for asked, how, atol in (({}, "exact", 5e-3), ({"ranks": "stored"}, "exact", 5e-3), ({}, "gaussian", 5e-3)):
+    rows, everyone = (
+        base.encode([sentences.sentences[row] for row in ROWS]),
+        list(range(len(sentences))),
+    )
+    # Half precision: 2^-11 of each of two unit vectors; of the closed form, of E1's vectors before
+    # they are ranked.
+    for asked, how, atol in (
+        ({}, "exact", 5e-3),
+        ({"ranks": "stored"}, "exact", 5e-3),
+        ({}, "gaussian", 5e-3),
+    ):
         method = prepared(spread, sentences, similarity=how, **asked)
         expected = rank_similarity(rows, rows, base.encode(method.corpus), how=how)
         found = method.ranks.targets.similarities(method.collate(ROWS)["base"])
@@ -100,7 +129,9 @@ def test_targets_stored_ranked_in_the_step_and_in_closed_form_are_the_exact_rank
         assert itself.max() <= 1
         assert itself.diagonal().min() > 0.999
     with pytest.raises(SettingError, match="ranks='stored' would keep"):
-        RankTargets(np.zeros((10**7, 2), np.float16), Corpus(torch.eye(2).repeat(5000, 1)), stored=True)
+        RankTargets(
+            np.zeros((10**7, 2), np.float16), Corpus(torch.eye(2).repeat(5000, 1)), stored=True
+        )
 
 
 def test_encode_is_the_mixture_and_encode_plain_the_cosine(spread: Path, sentences: Sentences):
@@ -112,12 +143,16 @@ def test_encode_is_the_mixture_and_encode_plain_the_cosine(spread: Path, sentenc
     assert found.shape == (9, method.encoder.dimension + 40)
     torch.testing.assert_close(found.norm(dim=1), torch.ones(9))
     ranks = rank_similarity(plain, plain, method.encoder.encode(method.corpus))
-    torch.testing.assert_close(found @ found.T, 0.3 * ranks + 0.7 * plain @ plain.T, rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        found @ found.T, 0.3 * ranks + 0.7 * plain @ plain.T, rtol=0, atol=1e-6
+    )
     scores = method.score(some, some[::-1])
     np.testing.assert_allclose(scores, (found * found.flip(0)).sum(dim=1).numpy(), atol=1e-6)
 
 
-def test_the_corpus_is_embedded_again_only_after_a_step_or_a_load(spread: Path, sentences: Sentences, tmp_path: Path):
+def test_the_corpus_is_embedded_again_only_after_a_step_or_a_load(
+    spread: Path, sentences: Sentences, tmp_path: Path
+):
     method = prepared(spread, sentences)
     changes = {
         "step": lambda: method(method.collate(ROWS)),
@@ -148,7 +183,9 @@ def test_of_the_closed_form_score_is_exact_and_encode_its_nearest_dot_product(
     first, second = [a for a in some for _ in some], some * 8
     np.testing.assert_allclose(mixture.score(first, second), closed.flatten().numpy(), atol=1e-5)
     correlation = found @ found.T
-    torch.testing.assert_close(6 / math.pi * torch.asin(correlation.clamp(-1, 1) / 2), closed, rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        6 / math.pi * torch.asin(correlation.clamp(-1, 1) / 2), closed, rtol=0, atol=1e-5
+    )
     assert (correlation - closed).abs().max() <= 0.0181
 
 
@@ -160,7 +197,9 @@ def test_a_saved_method_is_restored_with_its_corpus_and_read_by_others(
     method.save(tmp_path / "encoder", card={"title": "tiny"})
     method.eval()
     fresh = RankEncoder(config_of(spread, inference_weight=0.5))
-    with pytest.raises(RunError, match=r"no corpus before `prepare` or `restore`; use `encode_plain`"):
+    with pytest.raises(
+        RunError, match=r"no corpus before `prepare` or `restore`; use `encode_plain`"
+    ):
         fresh.encode(some)
     with torch.no_grad():
         next(fresh.encoder.parameters()).mul_(2)
@@ -168,19 +207,32 @@ def test_a_saved_method_is_restored_with_its_corpus_and_read_by_others(
     assert fresh.corpus == method.corpus
     torch.testing.assert_close(fresh.encode(some), method.encode(some))
     plain = method.encoder.encode(some)
-    torch.testing.assert_close(Encoder.from_pretrained(tmp_path / "encoder", device="cpu").encode(some), plain)
+    torch.testing.assert_close(
+        Encoder.from_pretrained(tmp_path / "encoder", device="cpu").encode(some), plain
+    )
     assert "corpus.json.gz" in (tmp_path / "encoder" / "README.md").read_text()
     method.encoder.save(tmp_path / "another")
     with pytest.raises(EncoderError, match=r"has no corpus\.json\.gz"):
         fresh.restore(tmp_path / "another")
 
 
-def test_a_prompted_e2_reads_sentences_ended_as_its_base_does(spread: Path, sentences: Sentences, tmp_path: Path):
+def test_a_prompted_e2_reads_sentences_ended_as_its_base_does(
+    spread: Path, sentences: Sentences, tmp_path: Path
+):
     folder = shutil.copytree(spread, tmp_path / "unsup-promptbert")
     template = 'the "{sentence}" sees [MASK].'
-    method = prepared(spread, sentences, base=str(folder), base_template=template, pooling="mask", template=template)
+    method = prepared(
+        spread,
+        sentences,
+        base=str(folder),
+        base_template=template,
+        pooling="mask",
+        template=template,
+    )
     sentence = sentences.sentences[0]
-    torch.testing.assert_close(method.encode_plain([sentence]), method.encode_plain([f"{sentence}."]))
+    torch.testing.assert_close(
+        method.encode_plain([sentence]), method.encode_plain([f"{sentence}."])
+    )
     ids = method.collate([0])["tokens"]["input_ids"]
     assert torch.equal(ids[0], method.encoder.tokenize([f"{sentence}."])["input_ids"][0])
     assert torch.equal(ids[0], ids[1]), "one template is that of both views"
@@ -194,7 +246,11 @@ def test_a_prompted_e2_reads_sentences_ended_as_its_base_does(spread: Path, sent
 
 def test_e2_starts_from_the_backbone_or_from_e1(spread: Path, tiny_encoder: Path):
     weights = {
-        start: next(RankEncoder(config_of(spread, encoder=str(tiny_encoder), start=start)).encoder.parameters())
+        start: next(
+            RankEncoder(
+                config_of(spread, encoder=str(tiny_encoder), start=start)
+            ).encoder.parameters()
+        )
         for start in ("backbone", "base")
     }
     expected = {"backbone": tiny_encoder, "base": spread}
@@ -206,14 +262,24 @@ def test_e2_starts_from_the_backbone_or_from_e1(spread: Path, tiny_encoder: Path
 
 
 def test_a_base_named_by_its_method_is_its_run_of_the_same_seed(
-    spread: Path, sentences: Sentences, graded: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spread: Path,
+    sentences: Sentences,
+    graded: Pairs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     with pytest.raises(EncoderError, match="set base_root to the folder of runs"):
         load_e1(config_of(spread, base="simcse"))
     config = config_of(spread, base="simcse", base_root=str(tmp_path))
     with pytest.raises(EncoderError, match="workbench run simcse --profile demo --seed 0"):
         RankEncoder(config).prepare(sentences)
-    shared = {"encoder": str(spread), "batch_size": 8, "max_steps": 2, "eval_steps": 2, "device": "cpu"}
+    shared = {
+        "encoder": str(spread),
+        "batch_size": 8,
+        "max_steps": 2,
+        "eval_steps": 2,
+        "device": "cpu",
+    }
     monkeypatch.setitem(SimCSEConfig.profiles, "demo", SimCSEConfig.profiles["demo"] | shared)
     run = Run.open(SimCSEConfig.from_parameters("demo", 0), tmp_path)
     simcse = SimCSE(run.config)
@@ -225,7 +291,9 @@ def test_a_base_named_by_its_method_is_its_run_of_the_same_seed(
     assert config.digest() == config_of(spread, base="simcse").digest()
 
 
-def test_the_corpus_is_distinct_seeded_and_as_large_as_asked(sentences: Sentences, caplog: pytest.LogCaptureFixture):
+def test_the_corpus_is_distinct_seeded_and_as_large_as_asked(
+    sentences: Sentences, caplog: pytest.LogCaptureFixture
+):
     doubled = Sentences("doubled", sentences.sentences * 3, "here", "0")
     drawn = draw_corpus(doubled, 30, 0)
     assert len(set(drawn)) == 30
@@ -236,12 +304,15 @@ def test_the_corpus_is_distinct_seeded_and_as_large_as_asked(sentences: Sentence
     assert "60 distinct sentences: all are taken" in caplog.text
 
 
-def test_a_corpus_that_cannot_be_ranked_is_refused(spread: Path, sentences: Sentences, tmp_path: Path):
+def test_a_corpus_that_cannot_be_ranked_is_refused(
+    spread: Path, sentences: Sentences, tmp_path: Path
+):
     copies = tmp_path / "copies.txt"
     copies.write_text("the cat sees the dog\n" * 5)
     with pytest.raises(ValueError, match="1 distinct sentence"):
         prepared(spread, sentences, corpus=str(copies))
-    unseen = tmp_path / "unseen.txt"  # different letters that this tokenizer knows as one unknown word
+    # Different letters that this tokenizer knows as one unknown word.
+    unseen = tmp_path / "unseen.txt"
     unseen.write_text("\u4e00\n\u4e01\n\u4e02\n")
     with pytest.raises(ValueError, match="E1 gives all 3 corpus sentences one vector"):
         prepared(spread, sentences, corpus=str(unseen))
@@ -260,7 +331,8 @@ def test_the_premise_holds_for_vectors_around_one_direction_and_fails_for_few_di
     noise = torch.randn(400, 64, generator=torch.Generator().manual_seed(0))
     corpus, some = [str(row) for row in range(300)], [str(row) for row in range(300, 400)]
     apart = torch.eye(64)[0] * 20
-    around = rank_premise(of_rows(noise + apart), corpus, some)  # ranks do not see what all similarities share
+    # Ranks do not see what all similarities share.
+    around = rank_premise(of_rows(noise + apart), corpus, some)
     few = rank_premise(of_rows(noise / torch.arange(1, 65)), corpus, some)
     assert around.attrs["caption"].endswith("eq. 2 may help.")
     assert few.attrs["caption"].endswith("do not expect eq. 2 to help.")
@@ -271,7 +343,9 @@ def test_the_premise_holds_for_vectors_around_one_direction_and_fails_for_few_di
     assert "nan" not in shown.lower()
 
 
-def test_the_premise_is_uniformity_spread_and_participation_ratio_of_their_definitions(graded: Pairs):
+def test_the_premise_is_uniformity_spread_and_participation_ratio_of_their_definitions(
+    graded: Pairs,
+):
     rows = torch.randn(30, 9, generator=torch.Generator().manual_seed(1))
     axes = torch.cat([torch.eye(8), -torch.eye(8)])  # the same variance in each of eight directions
     axes = torch.cat([axes, torch.ones(16, 1)], dim=1)  # and none in the ninth
@@ -288,10 +362,14 @@ def test_the_premise_is_uniformity_spread_and_participation_ratio_of_their_defin
     gold, third = pairs.gold, similar_third(pairs.gold, pairs.score_range)
     scores = [(part[:24] * part[6:]).sum(axis=1) for part in (vectors, ranked)]
     expected["Spearman x 100, graded"] = [100 * spearman(gold, each) for each in scores]
-    expected["Spearman x 100, graded, similar third"] = [100 * spearman(gold[third], each[third]) for each in scores]
+    expected["Spearman x 100, graded, similar third"] = [
+        100 * spearman(gold[third], each[third]) for each in scores
+    ]
     for name, values in expected.items():
         assert table.loc[name].tolist() == pytest.approx(values, abs=1e-5), name
-    assert table.loc["participation ratio of the corpus", "embeddings"] == pytest.approx(8, rel=1e-5)
+    assert table.loc["participation ratio of the corpus", "embeddings"] == pytest.approx(
+        8, rel=1e-5
+    )
 
 
 def test_weights_tried_on_dev_are_those_of_whole_mixtures_and_change_nothing(
@@ -302,7 +380,9 @@ def test_weights_tried_on_dev_are_those_of_whole_mixtures_and_change_nothing(
     found = method.mixture().try_weights(graded, [0.0, 0.3, 1.0])
     for weight, value in found.items():
         mixture = RankMixture(method.encode_plain, method.corpus, weight=float(str(weight)))
-        assert value == pytest.approx(spearman(graded.gold, mixture.score(graded.sentence1, graded.sentence2)))
+        assert value == pytest.approx(
+            spearman(graded.gold, mixture.score(graded.sentence1, graded.sentence2))
+        )
     assert (found.index.name, found.name) == ("lambda_inf", "graded")
     assert found.nunique() == 3, "the weight matters here"
     np.testing.assert_array_equal(method.score(graded.sentence1, graded.sentence2), before)

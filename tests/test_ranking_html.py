@@ -21,16 +21,29 @@ HOSTILE = '<img src=x onerror="alert(1)"> & "quotes" $x$ %{y}'
 def table(*scores: list[float], suite: str = "few", target: str = "target") -> pd.DataFrame:
     """Return a query with five targets for each list of scores."""
     rows = [
-        (suite, f"q{number}", f"{number}.{place}", f"query {number}", f"{target} {place}", GOLD[place], score)
+        (
+            suite,
+            f"q{number}",
+            f"{number}.{place}",
+            f"query {number}",
+            f"{target} {place}",
+            GOLD[place],
+            score,
+        )
         for number, values in enumerate(scores)
         for place, score in enumerate(values)
     ]
-    return pd.DataFrame(rows, columns=["suite", "query_id", "target_id", "query", "target", "gold", "score"])
+    return pd.DataFrame(
+        rows, columns=["suite", "query_id", "target_id", "query", "target", "gold", "score"]
+    )
 
 
 def shown(html: str) -> list[list[str]]:
     """Return the text of the cells of every row, with | for the tags in a cell."""
-    rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.S) for row in re.findall(r"<tr.*?</tr>", html, re.S)]
+    rows = [
+        re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.S)
+        for row in re.findall(r"<tr.*?</tr>", html, re.S)
+    ]
     return [[unescape(re.sub(r"(<[^>]+>)+", "|", cell)).strip("|") for cell in row] for row in rows]
 
 
@@ -61,14 +74,18 @@ def test_table_and_chart_have_gold_and_every_rank():
         ["D", "target 3", "2", "=3.5", "=3|0.500", "4|0.300"],
         ["E", "target 4", "0", "5", "1| ▲4|0.900", "5|0.100"],
         ["KCC", f"{100 * kendall(GOLD, TIED):.1f}", f"{100 * kendall(GOLD, RIGHT):.1f}"],
-        ["NDCG", "65.0", "100.0"],  # by hand: 8/3 (1/log 3 + 1/log 4 + 1/log 5) + 5/log 6 over 9.3851, logs of base 2
+        # By hand: 8/3 (1/log 3 + 1/log 4 + 1/log 5) + 5/log 6 over 9.3851, logs of base 2.
+        ["NDCG", "65.0", "100.0"],
     ]
     picture = drawn(html)
     down = heights(picture)
     scale = (down[4][0] - down[0][0]) / 4
     ranks = [[1, 5, 1], [2, 3, 2], [3.5, 3, 3], [3.5, 3, 4], [5, 1, 5]]
     assert [[1 + (y - down[0][0]) / scale for y in line] for line in down] == ranks
-    assert picture.findtext(f".//{SVG}title") == "A: target 0\ngold: rank 1\nbefore: rank 5\nafter: rank 1"
+    assert (
+        picture.findtext(f".//{SVG}title")
+        == "A: target 0\ngold: rank 1\nbefore: rank 5\nafter: rank 1"
+    )
 
 
 def test_text_is_shown_as_it_is_whole_and_never_as_markup():
@@ -77,16 +94,28 @@ def test_text_is_shown_as_it_is_whole_and_never_as_markup():
     table_tags = {"table", "thead", "tbody", "tr", "th", "td"}
     others = {"div", "p", "b", "small", "br", "img", "details", "summary"}
     assert set(re.findall(r"<(\w+)", html)) == table_tags | others
-    assert shown(html)[1][1].replace("|", "") == f"{long} 0", "its beginning, and the rest behind it"
+    assert shown(html)[1][1].replace("|", "") == f"{long} 0", (
+        "its beginning, and the rest behind it"
+    )
     picture = drawn(html)
     assert {element.tag.rpartition("}")[2] for element in picture.iter()} <= SHAPES
-    assert len(picture.findtext(f".//{SVG}title")) < 600, "a title of 10,000 characters hides the screen"
+    assert len(picture.findtext(f".//{SVG}title")) < 600, (
+        "a title of 10,000 characters hides the screen"
+    )
 
 
 def test_of_a_long_list_the_targets_nearest_under_gold_or_a_model_are_shown_at_their_true_ranks():
     ranks = np.arange(1.0, 2001)
-    rows = {"suite": "long", "query_id": "q0", "target_id": ranks, "query": "all", "gold": np.linspace(5, 0, 2000)}
-    right = pd.DataFrame({**rows, "target": [f"target {place}" for place in range(2000)], "score": -ranks})
+    rows = {
+        "suite": "long",
+        "query_id": "q0",
+        "target_id": ranks,
+        "query": "all",
+        "gold": np.linspace(5, 0, 2000),
+    }
+    right = pd.DataFrame(
+        {**rows, "target": [f"target {place}" for place in range(2000)], "score": -ranks}
+    )
     html = ranking_html({"right": right, "wrong": right.assign(score=ranks)}, "q0", targets=10).data
     cells, nearest = shown(html), [*range(5), *range(1995, 2000)]
     assert [row[1] for row in cells[1:11]] == [f"target {place}" for place in nearest]
@@ -102,9 +131,13 @@ def test_of_a_long_list_the_targets_nearest_under_gold_or_a_model_are_shown_at_t
 def test_most_changed_shows_the_query_of_the_largest_disagreement():
     tables = {"a": table(RIGHT, RIGHT), "b": table(RIGHT, TIED), "c": table(TIED, RIGHT)}
     assert "query 0" in most_changed(tables).data
-    other = {label: pd.concat([found, found.assign(suite="other")]) for label, found in tables.items()}
+    other = {
+        label: pd.concat([found, found.assign(suite="other")]) for label, found in tables.items()
+    }
     assert "(other, q1)" in most_changed(other, ("a", "b"), suite="other").data
-    assert "(other, q0)" in most_changed({**other, "b": tables["b"]}, suite="other").data, "a label without the suite"
+    assert "(other, q0)" in most_changed({**other, "b": tables["b"]}, suite="other").data, (
+        "a label without the suite"
+    )
     text = "no query of sets (few ranked); a query is a sentence in at least 4 pairs"
     assert text in most_changed(tables, suite="sets").data
 
@@ -115,7 +148,11 @@ def test_mistakes_are_explained():
     for text, tables, query in (
         ("no query of any suite (none ranked)", {}, "q0"),
         ("'gold' is the name of the gold scores", {"gold": few}, "q0"),
-        ("no query of any suite (none ranked); a query is a sentence in at least 4 pairs", {"m": few[:0]}, "q0"),
+        (
+            "no query of any suite (none ranked); a query is a sentence in at least 4 pairs",
+            {"m": few[:0]},
+            "q0",
+        ),
         ("5 rows are in one alone", {"a": table(RIGHT, RIGHT), "b": few}, "q0"),
         ("2 rows are in one alone", {"a": few, "b": other}, "q0"),
     ):

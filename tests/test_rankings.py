@@ -10,7 +10,8 @@ from workbench import metrics, rankings
 from workbench.data import Pairs, load_pairs
 from workbench.evaluation import per_query_metrics
 
-# p is a query of four targets, one of them twice and one on the other side; q of five; nothing else is.
+# p is a query of four targets, one of them twice and one on the other side; q of five; nothing else
+# is.
 PAIRS = Pairs(
     name="few",
     sentence1=["p", "p", "p", "d", "q", "q", "q", "q", "q"],
@@ -41,13 +42,18 @@ def test_each_target_has_its_rank_and_ties_share_their_average() -> None:
         ["p", "d", "pair-3", 0.0, 0.1, 4.0],
     ]
     assert result.loc[result["query_id"] == "q1", "rank"].tolist() == [5, 4, 3, 2, 1]
-    for wrong, text in ((RIGHT[:3], "there must be 9"), ([float("nan"), *RIGHT[1:]], "none of them nan")):
+    for wrong, text in (
+        (RIGHT[:3], "there must be 9"),
+        ([float("nan"), *RIGHT[1:]], "none of them nan"),
+    ):
         with pytest.raises(ValueError, match=text):
             table(wrong)
 
 
 def test_per_query_metrics_are_the_metrics_of_each_query() -> None:
-    result = per_query_metrics(pd.concat([table(TIED), table(RIGHT, "other")])).set_index(["suite", "query"])
+    result = per_query_metrics(pd.concat([table(TIED), table(RIGHT, "other")])).set_index(
+        ["suite", "query"]
+    )
     assert result.loc[("few", "p"), "kcc"] == metrics.kendall([3, 1, 2, 0], [0.9, 0.5, 0.5, 0.1])
     assert result.loc[("few", "p"), "ndcg"] == metrics.ndcg([3, 1, 2, 0], [0.9, 0.5, 0.5, 0.1])
     assert result["kcc"].iloc[1:].to_numpy() == pytest.approx([-1, 1, 1], abs=1e-15)
@@ -60,5 +66,7 @@ def test_gold_ranked_by_itself_is_perfect(real_data: Path) -> None:
     for name, queries, undefined in (("world-test", 250, 0), ("stsb-test", 19, 1)):
         pairs = load_pairs(name)
         result = per_query_metrics(rankings.ranking_table(pairs, pairs.gold, name))
-        assert (len(result), result["kcc"].isna().sum()) == (queries, undefined), "one query's labels are all equal"
+        assert (len(result), result["kcc"].isna().sum()) == (queries, undefined), (
+            "one query's labels are all equal"
+        )
         assert result["kcc"].dropna().to_numpy() == pytest.approx(1, abs=1e-12)

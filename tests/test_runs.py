@@ -24,7 +24,9 @@ from workbench.runs import Run, finished_run, is_running, list_runs, short_value
 from workbench.runs._run import checkout_commit
 from workbench.views import runs_folder
 
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="open files and processes are read from /proc")
+LINUX = pytest.mark.skipif(
+    sys.platform != "linux", reason="open files and processes are read from /proc"
+)
 
 
 def config(seed: int = 0, **overrides: object) -> SimCSEConfig:
@@ -32,9 +34,21 @@ def config(seed: int = 0, **overrides: object) -> SimCSEConfig:
 
 
 SCORES = pd.DataFrame(
-    {"suite": "s", "subset": ["", "x"], "pair_id": ["007", "nan"], "gold": [1.0, 2.0], "predicted": [0.1, 0.5]}
+    {
+        "suite": "s",
+        "subset": ["", "x"],
+        "pair_id": ["007", "nan"],
+        "gold": [1.0, 2.0],
+        "predicted": [0.1, 0.5],
+    }
 )
-RANKED = {"suite": "s", "query_id": ["0"], "target_id": ["1"], "query": ["a, b"], "target": ['"null"\tx']}
+RANKED = {
+    "suite": "s",
+    "query_id": ["0"],
+    "target_id": ["1"],
+    "query": ["a, b"],
+    "target": ['"null"\tx'],
+}
 RANKINGS = pd.DataFrame({**RANKED, "gold": [1.0], "score": [0.5], "rank": [1.0]})
 
 
@@ -45,17 +59,24 @@ def finish(run: Run, spearman: float = 0.5, *stages: str) -> Run:
     return run
 
 
-def test_the_same_settings_meet_the_same_directory_with_all_that_a_number_depends_on(tmp_path: Path):
+def test_the_same_settings_meet_the_same_directory_with_all_that_a_number_depends_on(
+    tmp_path: Path,
+):
     file = tmp_path / "mine.txt"
     file.write_text("a b\nc d\n")
     run = Run.open(config(3, train=str(file)), tmp_path / "my runs é")
-    assert run.path == Run.open(config(3, train=str(file), temperature=0.05), tmp_path / "my runs é").path
+    assert (
+        run.path
+        == Run.open(config(3, train=str(file), temperature=0.05), tmp_path / "my runs é").path
+    )
     others = [config(4, train=str(file)), config(3), config(3, train=str(file), temperature=0.06)]
     assert len({run.path.name, *(Run.open(each, tmp_path).path.name for each in others)}) == 4
     facts = run.facts()
     assert (facts["settings"]["temperature"], facts["settings"]["train"]) == (0.05, str(file))
     assert facts["contents"][str(file)] == file_checksum(file)
-    assert {"python", "torch", "transformers", "numpy", "ranking-workbench"} <= set(facts["versions"])
+    assert {"python", "torch", "transformers", "numpy", "ranking-workbench"} <= set(
+        facts["versions"]
+    )
     assert run.config == config(3, train=str(file))
     run.record(data={"a": 1})
     run.record(data={"b": 2}, device="cpu")
@@ -96,7 +117,10 @@ def test_data_that_changed_under_a_run_is_refused(tmp_path: Path):
     run.record({"dev": ("another folder", "0" * 64), "train": ("a file", "2" * 64)})
     with pytest.raises(RunError, match="dev: a folder is not what"):
         run.record({"dev": ("a folder", "1" * 64)}, device="cpu")
-    inputs = {"dev": {"source": "a folder", "sha256": "0" * 64}, "train": {"source": "a file", "sha256": "2" * 64}}
+    inputs = {
+        "dev": {"source": "a folder", "sha256": "0" * 64},
+        "train": {"source": "a file", "sha256": "2" * 64},
+    }
     assert (run.facts()["inputs"], run.facts().get("device")) == (inputs, None)
 
 
@@ -120,22 +144,33 @@ def test_a_run_is_finished_by_its_last_evaluation_and_reads_as_it_was_written(tm
     assert here.drop(columns="path").equals(there.drop(columns="path"))
 
 
-HOLD = "import sys\nfrom pathlib import Path\nfrom workbench.runs import lock_run\nlock = lock_run(Path(sys.argv[1]))\n"
+HOLD = (
+    "import sys\nfrom pathlib import Path\nfrom workbench.runs import lock_run\nlock = "
+    "lock_run(Path(sys.argv[1]))\n"
+)
 HOLD += "print('held', flush=True)\nsys.stdin.read()"
 
 
 def test_the_list_has_the_score_of_the_start_next_to_the_result(tmp_path: Path):
-    for seed, stages in enumerate([("before",), ()]):  # the second was never evaluated before its training
+    # The second was never evaluated before its training.
+    for seed, stages in enumerate([("before",), ()]):
         run = Run.open(config(seed), tmp_path)
-        for stage, scores in zip((*stages, ""), ((0.6, 0.3), (0.5, 0.4))[-1 - len(stages) :], strict=True):
-            metrics = {"own": {"spearman": scores[0], "n": 2}, "another": {"accuracy": scores[1], "n": 2}}
+        for stage, scores in zip(
+            (*stages, ""), ((0.6, 0.3), (0.5, 0.4))[-1 - len(stages) :], strict=True
+        ):
+            metrics = {
+                "own": {"spearman": scores[0], "n": 2},
+                "another": {"accuracy": scores[1], "n": 2},
+            }
             run.write_evaluation(metrics, SCORES, RANKINGS, stage)
         run.release()
     table = list_runs(tmp_path)
     assert table.columns.tolist()[6:9] == ["another", "start", "own"]
     assert table["start"].fillna(0).tolist() == [60.0, 0.0]
     assert table["own"].tolist() == [50.0, 50.0]
-    (row,) = list_runs(tmp_path, ["start>55"], columns=["own:start", "another:start"]).to_dict("records")
+    (row,) = list_runs(tmp_path, ["start>55"], columns=["own:start", "another:start"]).to_dict(
+        "records"
+    )
     assert row == {"own:start": 60.0, "another:start": 30.0}
 
 
@@ -150,11 +185,15 @@ def test_a_run_belongs_to_one_process_at_a_time(tmp_path: Path, monkeypatch: pyt
     run.release()
     assert not is_running(run.path)
     command = [python("looks"), "-c", HOLD, str(run.path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         for attempt in (lambda: Run.open(config(), tmp_path), run.acquire):
-            with pytest.raises(RunError, match=r"another process is working on .* \(process \d+ on "):
+            with pytest.raises(
+                RunError, match=r"another process is working on .* \(process \d+ on "
+            ):
                 attempt()
         assert is_running(run.path)
     assert not is_running(run.path)
@@ -168,7 +207,9 @@ def test_a_cell_of_a_sweep_waits_for_the_process_that_has_its_run_and_keeps_what
     run.release()
     monkeypatch.setenv("WORKBENCH_CELL", "a file")
     command = [python("looks"), "-c", HOLD, str(run.path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         ending = threading.Timer(1, lambda: (finish(run), other.communicate()))
@@ -262,16 +303,26 @@ def test_a_file_may_be_read_by_all_who_may_read_other_files_of_the_folder(tmp_pa
         new.chmod(0o600)  # as safetensors writes its files
     with atomic_path(tmp_path / "folder", folder=True) as new:
         os.close(os.open(new / "one.txt", os.O_CREAT, 0o600))
-    for name, other in (("one.txt", "ordinary.txt"), ("folder", "ordinary"), ("folder/one.txt", "ordinary.txt")):
+    for name, other in (
+        ("one.txt", "ordinary.txt"),
+        ("folder", "ordinary"),
+        ("folder/one.txt", "ordinary.txt"),
+    ):
         assert (tmp_path / name).stat().st_mode == (tmp_path / other).stat().st_mode
 
 
 @LINUX
-def test_content_reaches_the_disk_before_its_name_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_content_reaches_the_disk_before_its_name_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     seen: list[str] = []
     fsync, replace = os.fsync, Path.replace
-    monkeypatch.setattr(os, "fsync", lambda f: (seen.append(Path(f"/proc/self/fd/{f}").resolve().name), fsync(f)))
-    monkeypatch.setattr(Path, "replace", lambda self, target: (seen.append("rename"), replace(self, target))[1])
+    monkeypatch.setattr(
+        os, "fsync", lambda f: (seen.append(Path(f"/proc/self/fd/{f}").resolve().name), fsync(f))
+    )
+    monkeypatch.setattr(
+        Path, "replace", lambda self, target: (seen.append("rename"), replace(self, target))[1]
+    )
     with atomic_path(tmp_path / "folder", folder=True) as new:
         (new / "weights").write_text("new")
     assert seen == ["weights", new.name, "rename", tmp_path.name]
@@ -290,7 +341,9 @@ def test_a_disk_that_takes_nothing_is_reported_and_a_finished_run_there_is_read(
     run = Run.open(config(), tmp_path)
     finish(Run.open(config(1), tmp_path))
     monkeypatch.setattr("workbench.files._sync", refuse)
-    with pytest.raises(RunError, match=r"cannot write under .*refused by the system.*give a runs folder"):
+    with pytest.raises(
+        RunError, match=r"cannot write under .*refused by the system.*give a runs folder"
+    ):
         run.record(device="cpu")
     assert json.loads((run.path / "config.json").read_text())["digest"] == config().digest()
     monkeypatch.setattr("filelock.FileLock.acquire", refuse)
@@ -302,13 +355,21 @@ def test_a_disk_that_takes_nothing_is_reported_and_a_finished_run_there_is_read(
 
 
 ODD = [
-    *(("metrics.json", text) for text in (b'{"s": 0.5}', b'{"s": {"spearman": "a"}}', b'{"s": {', b"\xff")),
-    *(("config.json", text) for text in (b"{}", b"[" * 100_000, b'{"method": "x", "settings": {}}', None)),
+    *(
+        ("metrics.json", text)
+        for text in (b'{"s": 0.5}', b'{"s": {"spearman": "a"}}', b'{"s": {', b"\xff")
+    ),
+    *(
+        ("config.json", text)
+        for text in (b"{}", b"[" * 100_000, b'{"method": "x", "settings": {}}', None)
+    ),
 ]
 
 
 @pytest.mark.parametrize(("name", "content"), ODD)
-def test_an_odd_run_is_listed_with_its_reason_and_hides_no_other(tmp_path: Path, name: str, content: bytes | None):
+def test_an_odd_run_is_listed_with_its_reason_and_hides_no_other(
+    tmp_path: Path, name: str, content: bytes | None
+):
     sound = finish(Run.open(config(1, temperature=0.07), tmp_path), 0.25)
     file = finish(Run.open(config(5), tmp_path), 0.5, "before").path / name
     file.unlink() if content is None else file.write_bytes(content)
@@ -320,10 +381,22 @@ def test_an_odd_run_is_listed_with_its_reason_and_hides_no_other(tmp_path: Path,
 
 
 TYPES = [
-    *(("config.json", text) for text in ({"seconds": "x"}, {"digest": [1]}, {"started": 5}, {"inputs": []})),
-    *(("config.json", text) for text in ({"files": {"encoder": "x"}}, {"given": 1}, {"failure": {}})),
-    *(("config.json", text) for text in ({"settings": []}, {"versions": 3}, {"inputs": {"dev": {}}})),
-    *(("metrics.json", {"s": text}) for text in ({"kcc": "x"}, {"n": "many"}, {"subsets": {"a": {"n": []}}})),
+    *(
+        ("config.json", text)
+        for text in ({"seconds": "x"}, {"digest": [1]}, {"started": 5}, {"inputs": []})
+    ),
+    *(
+        ("config.json", text)
+        for text in ({"files": {"encoder": "x"}}, {"given": 1}, {"failure": {}})
+    ),
+    *(
+        ("config.json", text)
+        for text in ({"settings": []}, {"versions": 3}, {"inputs": {"dev": {}}})
+    ),
+    *(
+        ("metrics.json", {"s": text})
+        for text in ({"kcc": "x"}, {"n": "many"}, {"subsets": {"a": {"n": []}}})
+    ),
 ]
 
 
@@ -332,7 +405,8 @@ def test_a_value_of_a_wrong_type_costs_one_run_and_a_warning_names_it(
     tmp_path: Path, name: str, changes: dict[str, object], caplog: pytest.LogCaptureFixture
 ):
     sound, odd = (finish(Run.open(config(seed), tmp_path), 0.25) for seed in range(2))
-    facts = {key: value for key, value in odd.facts().items() if key != "files"}  # as of earlier versions
+    # As of earlier versions.
+    facts = {key: value for key, value in odd.facts().items() if key != "files"}
     write_json(odd.path / "config.json", facts)
     write_json(odd.path / name, json.loads((odd.path / name).read_text()) | changes)
     table = list_runs(tmp_path, columns=["status", "seconds", "s"], sort="seconds")
@@ -359,7 +433,9 @@ def test_a_run_of_an_unknown_method_names_the_known_ones(tmp_path: Path):
     file.write_text('{"method": "x", "settings": {}}')
     with pytest.raises(RunError, match=r"^no method 'x' in .*config\.json \(known: .*simcse"):
         _ = Run(file.parent).config
-    assert list_runs(tmp_path, columns=["failure"])["failure"].str.startswith("no method 'x' in ").tolist() == [True]
+    assert list_runs(tmp_path, columns=["failure"])["failure"].str.startswith(
+        "no method 'x' in "
+    ).tolist() == [True]
 
 
 @pytest.mark.parametrize("stage", ["", "before"])
@@ -368,7 +444,9 @@ def test_metrics_that_were_edited_are_not_believed(tmp_path: Path, stage: str):
     file = run.path / stage / "metrics.json"
     assert run.metrics(stage) == {"s": {"spearman": 0.5, "n": 2}}
     file.write_text(file.read_text().replace("0.5", "0.9"))
-    with pytest.raises(RunError, match=f"^{re.escape(str(file))} is not what the run wrote.*run it again"):
+    with pytest.raises(
+        RunError, match=f"^{re.escape(str(file))} is not what the run wrote.*run it again"
+    ):
         run.metrics(stage)
     assert list_runs(tmp_path)["status"].tolist() == ["unreadable"]
 
@@ -391,12 +469,21 @@ def test_tables_of_the_training_are_compared_once_the_run_is_finished(tmp_path: 
         getattr(run, name)()
 
 
-BROKEN = [b"", b"\xff\xfe", b'"', b"step,query\n0,a\n", b"suite\n" + b"a,b\n" * 3, b"score,gold,step\nx,y,z\n"]
+BROKEN = [
+    b"",
+    b"\xff\xfe",
+    b'"',
+    b"step,query\n0,a\n",
+    b"suite\n" + b"a,b\n" * 3,
+    b"score,gold,step\nx,y,z\n",
+]
 
 
 @pytest.mark.parametrize("content", BROKEN)
 @pytest.mark.parametrize("name", ["scores", "rankings", "history", "watched"])
-def test_a_table_without_a_checksum_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes):
+def test_a_table_without_a_checksum_that_cannot_be_read_is_named(
+    tmp_path: Path, name: str, content: bytes
+):
     run = finish(Run.open(config(), tmp_path))
     write_json(run.path / "config.json", run.facts() | {"files": {}})  # as of earlier versions
     file = run.path / f"{name}.csv"
@@ -413,14 +500,18 @@ def test_a_run_does_not_stand_for_one_that_learned_from_another_encoder(tmp_path
     finish(Run.open(ranked, tmp_path))
     assert finished_run(ranked, tmp_path)
     (base.path / "encoder" / "model.safetensors").write_text("of another training")
-    with pytest.raises(RunError, match=f"finished, but simcse/{base.path.name} is not what it read then"):
+    with pytest.raises(
+        RunError, match=f"finished, but simcse/{base.path.name} is not what it read then"
+    ):
         finished_run(ranked, tmp_path)
     with pytest.raises(RunError, match="is not what it read then"):
         workbench.sweep("rankencoder", runs_root=tmp_path, dry=True)
 
 
 @pytest.mark.parametrize(("name", "stage"), [("scores", ""), ("rankings", "before")])
-def test_a_table_that_is_not_as_it_was_written_is_refused_when_it_is_read(tmp_path: Path, stage: str, name: str):
+def test_a_table_that_is_not_as_it_was_written_is_refused_when_it_is_read(
+    tmp_path: Path, stage: str, name: str
+):
     run = finish(Run.open(config(), tmp_path), 0.5, "before")
     file = run.path / stage / f"{name}.csv"
     lines = file.read_text().splitlines(keepends=True)
@@ -434,7 +525,9 @@ def test_a_table_that_is_not_as_it_was_written_is_refused_when_it_is_read(tmp_pa
         getattr(run, name)(stage)
 
 
-def test_a_folder_that_is_not_there_has_no_runs_and_a_line_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_a_folder_that_is_not_there_has_no_runs_and_a_line_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     assert list_runs(tmp_path).empty
     assert not caplog.records, "an empty folder is one"
     assert list_runs(tmp_path / "rnus").empty

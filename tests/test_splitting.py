@@ -20,7 +20,8 @@ from workbench.methods.splitting import (
 SENTENCES = [
     "A man is lifting weights in a garage.",
     "When it rains , the old man reads a book , because he likes it .",
-    "The treaty (signed in 1920) ended the war, but the border stayed closed until 1931; nobody crossed it.",
+    "The treaty (signed in 1920) ended the war, but the border stayed closed until 1931; "
+    "nobody crossed it.",
     "cats and dogs",
     "Yes",
     "  spaces   everywhere , which the parser   must not mind ",
@@ -45,7 +46,11 @@ def test_a_single_word_is_its_own_left_and_right_half():
 
 
 def test_clauses_end_at_punctuation_and_begin_at_conjunctions():
-    assert clauses(SENTENCES[1]) == ["When it rains ,", "the old man reads a book ,", "because he likes it ."]
+    assert clauses(SENTENCES[1]) == [
+        "When it rains ,",
+        "the old man reads a book ,",
+        "because he likes it .",
+    ]
     assert clauses(SENTENCES[2]) == [
         "The treaty",
         "(signed in 1920)",
@@ -56,9 +61,12 @@ def test_clauses_end_at_punctuation_and_begin_at_conjunctions():
     ]
     for sentence in SENTENCES:
         assert " ".join(clauses(sentence)).split() == sentence.split()
-    for short in (SENTENCES[0], SENTENCES[3], SENTENCES[4], "red, green"):  # no clause is shorter than two words
+    # No clause is shorter than two words.
+    for short in (SENTENCES[0], SENTENCES[3], SENTENCES[4], "red, green"):
         assert clauses(short) == [short]
-        assert adjacent_spans([short]) == overlapping_spans([short]) == subsuming_spans([short]) == []
+        assert (
+            adjacent_spans([short]) == overlapping_spans([short]) == subsuming_spans([short]) == []
+        )
     assert clauses(" ") == subsuming_spans([]) == []
     assert clauses("the dog sleeps under the table and the cat eats its food") == [
         "the dog sleeps under the table",
@@ -81,7 +89,9 @@ def test_subsuming_spans_halve_the_clauses():
     # Depth 3 leaves the whole out; quarters of one clause have no halves.
     assert [spans.anchor for spans in subsuming_spans(found, 3)] == ["aa bb", "cc dd ee", "dd ee"]
     assert len(subsuming_spans(list("abcdefgh"), 3)) == 6
-    assert [len(subsuming_spans(["x" * 10, "y" * right])) for right in (5, 6)] == [0, 1], "halves of unlike length"
+    assert [len(subsuming_spans(["x" * 10, "y" * right])) for right in (5, 6)] == [0, 1], (
+        "halves of unlike length"
+    )
     spans = subsample([SENTENCES[1], SENTENCES[0], SENTENCES[1]], "overlapping")
     assert spans == overlapping_spans(clauses(SENTENCES[1])), "each distinct sentence once"
 
@@ -109,9 +119,14 @@ def test_spans_are_read_with_their_text_or_with_the_number_of_their_sentence(tmp
         (["anchor\tleft\tright", "a b\ta\tb\tc", "a b\ta\tb"], "line 2"),
         (["anchor\tleft\tright", "a b\t \tb"], "line 2: left is empty"),
         (["row\tleft\tright", "99\ta\tb"], r"line 2: row is '99'.*0 to 5"),
-        (["row\tleft\tright", "0\tA man\tin a boat"], "line 2: right 'in a boat' does not occur in sentence 0"),
+        (
+            ["row\tleft\tright", "0\tA man\tin a boat"],
+            "line 2: right 'in a boat' does not occur in sentence 0",
+        ),
     ],
 )
-def test_a_broken_file_of_spans_is_refused_with_its_line(tmp_path: Path, lines: list[str], cause: str):
+def test_a_broken_file_of_spans_is_refused_with_its_line(
+    tmp_path: Path, lines: list[str], cause: str
+):
     with pytest.raises(DataError, match=cause):
         read_spans(write(tmp_path, *lines), SENTENCES)

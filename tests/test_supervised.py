@@ -21,12 +21,26 @@ from workbench.teachers import load_teacher
 from workbench.training import fit
 
 SENTENCES = tiny_sentences(9)
-TRIPLETS = Triplets("tiny", *(tiny_sentences(12, seed=seed) for seed in (1, 2, 3)), source="made", checksum="0")
+TRIPLETS = Triplets(
+    "tiny", *(tiny_sentences(12, seed=seed) for seed in (1, 2, 3)), source="made", checksum="0"
+)
 
 
 def config(encoder: Path, seed: int = 0, **changes: Any) -> SimCSEConfig:
-    small = {"encoder": str(encoder), "pooling": "pooler", "device": "cpu", "precision": "fp32", "batch_size": 4}
-    small |= {"max_steps": 4, "eval_steps": 2, "save_steps": 2, "suites": ["world-test"], "learning_rate": 1e-2}
+    small = {
+        "encoder": str(encoder),
+        "pooling": "pooler",
+        "device": "cpu",
+        "precision": "fp32",
+        "batch_size": 4,
+    }
+    small |= {
+        "max_steps": 4,
+        "eval_steps": 2,
+        "save_steps": 2,
+        "suites": ["world-test"],
+        "learning_rate": 1e-2,
+    }
     return SimCSEConfig.from_parameters("paper-supervised", seed, small | changes)
 
 
@@ -36,8 +50,14 @@ def cosine(first: list[float], second: list[float]) -> float:
 
 
 @pytest.mark.parametrize("changes", [{}, {"pooling": "cls", "mlp": True}])
-def test_the_loss_is_equation_5_over_positives_and_hard_negatives(tmp_path: Path, changes: dict[str, Any]):
-    method, rows, tau = SimCSE(config(tiny_checkpoint(tmp_path / "bert"), **changes)).eval(), [7, 2, 11], 0.05
+def test_the_loss_is_equation_5_over_positives_and_hard_negatives(
+    tmp_path: Path, changes: dict[str, Any]
+):
+    method, rows, tau = (
+        SimCSE(config(tiny_checkpoint(tmp_path / "bert"), **changes)).eval(),
+        [7, 2, 11],
+        0.05,
+    )
     method.prepare(TRIPLETS)
     sides = []
     for texts in TRIPLETS.texts:
@@ -46,7 +66,11 @@ def test_the_loss_is_equation_5_over_positives_and_hard_negatives(tmp_path: Path
     anchors, positives, negatives = sides
     expected = 0.0
     for i, anchor in enumerate(anchors):
-        below = sum(math.exp(cosine(anchor, other) / tau) for side in (positives, negatives) for other in side)
+        below = sum(
+            math.exp(cosine(anchor, other) / tau)
+            for side in (positives, negatives)
+            for other in side
+        )
         expected -= math.log(math.exp(cosine(anchor, positives[i]) / tau) / below) / len(rows)
     (loss,) = method(method.collate(rows)).values()
     assert float(loss.detach()) == pytest.approx(expected, rel=1e-4)
@@ -54,7 +78,9 @@ def test_the_loss_is_equation_5_over_positives_and_hard_negatives(tmp_path: Path
 
 def test_equal_sentences_are_dropped_out_apart_but_are_not_each_others_positive(tmp_path: Path):
     method = SimCSE(config(tiny_checkpoint(tmp_path / "bert"), dropout=0.3)).train()
-    method.prepare(Triplets("same", ["a dog", "a cat"], ["a dog", "the book"], ["a man", "a dog"], "made", "0"))
+    method.prepare(
+        Triplets("same", ["a dog", "a cat"], ["a dog", "the book"], ["a man", "a dog"], "made", "0")
+    )
     vectors = method.embed(method.collate([0, 1])["tokens"])
     assert not torch.equal(vectors[0], vectors[2])
     still = SimCSE(config(tiny_checkpoint(tmp_path / "without"), dropout=0.0))
@@ -62,7 +88,9 @@ def test_equal_sentences_are_dropped_out_apart_but_are_not_each_others_positive(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_published_checkpoint_is_read_with_its_layer_and_saved_with_it(kind: str, tmp_path: Path):
+def test_the_published_checkpoint_is_read_with_its_layer_and_saved_with_it(
+    kind: str, tmp_path: Path
+):
     folder = tiny_checkpoint(tmp_path / "sup-simcse-tiny", kind)
     encoder, teacher = Encoder.from_pretrained(folder), load_teacher(str(folder), device="cpu")
     assert encoder.pooling == teacher.pooling == "pooler"
@@ -75,9 +103,14 @@ def test_the_published_checkpoint_is_read_with_its_layer_and_saved_with_it(kind:
 
 
 def assert_is_read_by_all(folder: Path, expected: torch.Tensor, atol: float = 1e-5) -> None:
-    encoder, theirs = Encoder.from_pretrained(folder), SentenceTransformer(str(folder), device="cpu")
+    encoder, theirs = (
+        Encoder.from_pretrained(folder),
+        SentenceTransformer(str(folder), device="cpu"),
+    )
     with torch.no_grad():
-        plain = AutoModel.from_pretrained(folder, dtype=torch.float32)(**encoder.tokenize(SENTENCES)).pooler_output
+        plain = AutoModel.from_pretrained(folder, dtype=torch.float32)(
+            **encoder.tokenize(SENTENCES)
+        ).pooler_output
     assert encoder.pooling == "pooler"
     ours = encoder.encode(SENTENCES, normalize_embeddings=False)
     for vectors in (ours, plain, theirs.encode(SENTENCES, convert_to_tensor=True).float()):
@@ -96,15 +129,22 @@ def test_the_trained_layer_is_saved_restored_and_goes_on(tmp_path: Path):
     assert_is_read_by_all(run.path / "encoder", expected)
     again = SimCSE(settings)
     again.restore(run.path / "encoder")
-    assert_close(again.encoder.encode(SENTENCES, normalize_embeddings=False), expected, atol=1e-5, rtol=0)
-    assert torch.equal(SimCSE(config(run.path / "encoder")).encoder.backbone.pooler.dense.weight, trained)
+    assert_close(
+        again.encoder.encode(SENTENCES, normalize_embeddings=False), expected, atol=1e-5, rtol=0
+    )
+    assert torch.equal(
+        SimCSE(config(run.path / "encoder")).encoder.backbone.pooler.dense.weight, trained
+    )
 
 
 def test_training_begins_with_a_new_layer_unless_the_start_keeps_its_own(tmp_path: Path):
     start = tiny_checkpoint(tmp_path / "bert")
     (tmp_path / "sup-simcse-tiny").symlink_to(start, target_is_directory=True)
     own = AutoModel.from_pretrained(start).pooler.dense.weight
-    starts = [config(tmp_path / name, seed) for name, seed in (("bert", 0), ("bert", 1), ("sup-simcse-tiny", 0))]
+    starts = [
+        config(tmp_path / name, seed)
+        for name, seed in (("bert", 0), ("bert", 1), ("sup-simcse-tiny", 0))
+    ]
     layers = [SimCSE(start).encoder.backbone.pooler.dense.weight for start in starts]
     assert torch.equal(layers[2], own)
     assert not torch.equal(layers[0], layers[1])
@@ -112,7 +152,9 @@ def test_training_begins_with_a_new_layer_unless_the_start_keeps_its_own(tmp_pat
 
 
 def test_what_has_no_layer_or_no_triplets_is_refused(tiny_encoder: Path, tmp_path: Path):
-    with pytest.raises(EncoderError, match="was saved without the layer of pooling 'pooler'; set pooling=cls"):
+    with pytest.raises(
+        EncoderError, match="was saved without the layer of pooling 'pooler'; set pooling=cls"
+    ):
         Encoder.from_pretrained(tiny_encoder, "pooler")
     shape = {"vocab_size": 28, "dim": 8, "hidden_dim": 8, "n_layers": 1, "n_heads": 2}
     DistilBertModel(DistilBertConfig(**shape)).save_pretrained(tmp_path / "distil")

@@ -1,4 +1,5 @@
-"""The cells of a sweep and their execution on this machine. tests/acceptance tests the processes themselves."""
+"""The cells of a sweep and their execution on this machine. tests/acceptance tests the processes
+themselves."""
 
 import os
 import signal
@@ -17,7 +18,8 @@ from workbench.config import SimCSEConfig
 from workbench.errors import DataError, RunError, SettingError
 from workbench.runs import run_path
 
-# A cell that trains nothing: it waits for the same cell of another sweep, notes that it ran, and fails for seed 3.
+# A cell that trains nothing: it waits for the same cell of another sweep, notes that it ran, and
+# fails for seed 3.
 _CELL = """
 import fcntl, os, pathlib, sys, time
 path, root, seed = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
@@ -79,10 +81,14 @@ def ran(root: Path) -> list[list[str]]:
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Callable[..., list[sweeps.Cell]]:
-    return lambda *methods, **given: sweeps.sweep(*methods, **given, runs_root=tmp_path, dry=True).cells
+    return lambda *methods, **given: (
+        sweeps.sweep(*methods, **given, runs_root=tmp_path, dry=True).cells
+    )
 
 
-def test_every_combination_runs_with_every_seed_and_its_name_says_what_varies(plan: Callable[..., list[sweeps.Cell]]):
+def test_every_combination_runs_with_every_seed_and_its_name_says_what_varies(
+    plan: Callable[..., list[sweeps.Cell]],
+):
     methods = {"simcse": {"temperature": [0.05, 0.1]}, "cosent": {}}
     cells = plan(methods, seeds="0-1", grid={"learning_rate": [1e-3, 3e-4], "max_steps": 5})
     assert len(cells) == len({cell.path for cell in cells}) == 2 * (2 * 2 + 2)
@@ -91,8 +97,11 @@ def test_every_combination_runs_with_every_seed_and_its_name_says_what_varies(pl
     assert all(run_path(cell.config, ".").as_posix() == cell.path for cell in cells)
 
 
-def test_a_run_that_others_learn_from_is_one_cell_in_front_of_them(plan: Callable[..., list[sweeps.Cell]]):
-    cells = plan(["rankencoder", "simcse"], seeds=[0, 1])  # E1 is a run of SimCSE, also in the sweep
+def test_a_run_that_others_learn_from_is_one_cell_in_front_of_them(
+    plan: Callable[..., list[sweeps.Cell]],
+):
+    # E1 is a run of SimCSE, also in the sweep.
+    cells = plan(["rankencoder", "simcse"], seeds=[0, 1])
     assert [cell.title for cell in cells[:2]] == ["simcse seed 0", "rankencoder seed 0"]
     assert len(cells) == 4
     assert [cell.needs for cell in cells] == [(), (cells[0].path,), (), (cells[2].path,)]
@@ -119,18 +128,32 @@ def test_a_file_describes_methods_grids_and_exclusions_with_values_as_in_the_gri
         with pytest.raises(SettingError, match=problem):
             sweeps.read_sweep_file(tmp_path / "a.yaml")
     teachers = {"teachers": [["world-teacher"], ["world-encoder"]]}
-    (left,) = plan("rankcse", seeds=1, grid=teachers, without={"method": "rankcse", "teachers": ["world-teacher"]})
+    (left,) = plan(
+        "rankcse",
+        seeds=1,
+        grid=teachers,
+        without={"method": "rankcse", "teachers": ["world-teacher"]},
+    )
     assert left.overrides == {"teachers": ["world-encoder"]}
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"methods": ["simcse", "cosent"], "grid": {"temperature": [1]}}, "no setting 'temperature' in cosent"),
+        (
+            {"methods": ["simcse", "cosent"], "grid": {"temperature": [1]}},
+            "no setting 'temperature' in cosent",
+        ),
         ({"methods": ["simcse"], "seeds": "0-999999999"}, "at most"),
-        ({"methods": ["simcse"], "seeds": "0-999", "grid": {"temperature": [0.1] * 1000}}, "at most"),
+        (
+            {"methods": ["simcse"], "seeds": "0-999", "grid": {"temperature": [0.1] * 1000}},
+            "at most",
+        ),
         ({"methods": ["simcse"], "seeds": "0,x"}, "'0,x' cannot be read"),
-        ({"methods": ["simcse"], "without": [{"temprature": 1}]}, "temprature.* leaves nothing out"),
+        (
+            {"methods": ["simcse"], "without": [{"temprature": 1}]},
+            "temprature.* leaves nothing out",
+        ),
         ({}, "sweep is empty"),
     ],
 )
@@ -138,7 +161,9 @@ def test_a_mistake_is_refused_before_anything_is_written(tmp_path: Path, given: 
     with pytest.raises(SettingError, match=words):
         sweeps.sweep(**given, runs_root=tmp_path / "runs")
     with pytest.raises(DataError, match="world-train holds pairs"):
-        sweeps.sweep("simcse", grid={"train": ["world", "world-train"]}, runs_root=tmp_path / "runs")
+        sweeps.sweep(
+            "simcse", grid={"train": ["world", "world-train"]}, runs_root=tmp_path / "runs"
+        )
     assert not (tmp_path / "runs").exists()
 
 
@@ -167,21 +192,29 @@ def test_each_cell_runs_once_and_a_failure_stops_only_the_cells_that_need_it(
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_two_sweeps_at_once_finish_every_cell_and_run_none_twice(tmp_path: Path, capsys: pytest.CaptureFixture):
+def test_two_sweeps_at_once_finish_every_cell_and_run_none_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+):
     given = {"seeds": "4-7", "runs_root": tmp_path, "jobs": 2}
     other = threading.Thread(target=sweeps.sweep, args=("simcse",), kwargs=given)
     other.start()
     made = sweeps.sweep("simcse", **given)
     other.join()
-    assert [name for name, _ in ran(tmp_path)] == sorted(Path(cell.path).name for cell in made.cells)
+    assert [name for name, _ in ran(tmp_path)] == sorted(
+        Path(cell.path).name for cell in made.cells
+    )
     assert "failed" not in capsys.readouterr().out
 
 
 def test_a_cell_waits_for_the_same_cell_of_another_sweep_and_ends_with_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(sweeps.Sweep, "command", lambda *_: [sys.executable, "-m", "workbench", "--version"])
-    one, two = (sweeps.sweep("simcse", name=name, runs_root=tmp_path, dry=True) for name in ("one", "two"))
+    monkeypatch.setattr(
+        sweeps.Sweep, "command", lambda *_: [sys.executable, "-m", "workbench", "--version"]
+    )
+    one, two = (
+        sweeps.sweep("simcse", name=name, runs_root=tmp_path, dry=True) for name in ("one", "two")
+    )
     with monkeypatch.context() as patch:
         patch.setattr(sweeps.Sweep, "command", lambda *_: [sys.executable, "-S", "-c", _HOLD])
         holder = one.start(one.cells[0])
@@ -207,7 +240,9 @@ with real_slurm.slurm() as cluster:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc")
 def test_a_killed_test_run_ends_its_slurm():
-    with subprocess.Popen([sys.executable, "-c", HELD], cwd=Path(__file__).parent, stdout=subprocess.PIPE) as run:
+    with subprocess.Popen(
+        [sys.executable, "-c", HELD], cwd=Path(__file__).parent, stdout=subprocess.PIPE
+    ) as run:
         assert run.stdout is not None
         number, folder = run.stdout.readline().decode().split()
         assert Path(f"/proc/{number}/cmdline").read_bytes()
@@ -337,9 +372,10 @@ def test_a_run_a_sweep_its_file_and_a_notebook_read_a_value_alike(word: str, val
 
 
 def test_lists_quotes_and_objects_in_a_word_are_values(tmp_path: Path):
-    grid = read_words(["simcse", "suites=[a,b],[c]", "train='a,b.txt',c.txt", "revisions={a/b: '01', c/d: 1e5}"], ".")[
-        "grid"
-    ]
+    grid = read_words(
+        ["simcse", "suites=[a,b],[c]", "train='a,b.txt',c.txt", "revisions={a/b: '01', c/d: 1e5}"],
+        ".",
+    )["grid"]
     assert grid["suites"] == [["a", "b"], ["c"]]
     assert grid["train"] == ["a,b.txt", "c.txt"]
     assert grid["revisions"] == [{"a/b": "01", "c/d": "1e5"}]
@@ -351,8 +387,14 @@ def test_lists_quotes_and_objects_in_a_word_are_values(tmp_path: Path):
 def test_conditions_of_without_are_read_as_settings(tmp_path: Path):
     file = tmp_path / "grid.yaml"
     grid = "methods: {simcse: , cosent: ~}\nseeds: [0, 1]\ngrid: &g\n  lr: [1e-3, 3e-4]\n"
-    file.write_text(f"{grid}without:\n  - {{method: cosent, learning_rate: 0.001}}\n  - {{seed: 1, lr: 0.0003}}\n")
-    assert [(cell.method, cell.seed, cell.config.learning_rate) for cell in planned([str(file)], tmp_path)] == [
+    file.write_text(
+        f"{grid}without:\n  - {{method: cosent, learning_rate: 0.001}}\n  - {{seed: 1, "
+        f"lr: 0.0003}}\n"
+    )
+    assert [
+        (cell.method, cell.seed, cell.config.learning_rate)
+        for cell in planned([str(file)], tmp_path)
+    ] == [
         ("simcse", 0, 1e-3),
         ("simcse", 1, 1e-3),
         ("simcse", 0, 3e-4),
@@ -384,7 +426,9 @@ def test_conditions_of_without_are_read_as_settings(tmp_path: Path):
         ("methods: simcse\nsettings: [1]", "settings: Extra inputs .*; expected methods, "),
     ],
 )
-def test_a_wrong_type_in_a_file_is_one_line_that_names_the_key(text: str, words: str, tmp_path: Path):
+def test_a_wrong_type_in_a_file_is_one_line_that_names_the_key(
+    text: str, words: str, tmp_path: Path
+):
     file = tmp_path / "grid.yaml"
     file.write_text(text)
     with pytest.raises(SettingError, match=words) as refusal:
@@ -394,11 +438,15 @@ def test_a_wrong_type_in_a_file_is_one_line_that_names_the_key(text: str, words:
 
 def test_a_file_of_json_is_read_as_json(tmp_path: Path):
     file = tmp_path / "grid.json"
-    file.write_text('{\n\t"methods": ["simcse"],\n\t"grid": {"train": ["\\ud83d\\ude00.txt", "a\\/b.txt"]}}')
+    file.write_text(
+        '{\n\t"methods": ["simcse"],\n\t"grid": {"train": ["\\ud83d\\ude00.txt", "a\\/b.txt"]}}'
+    )
     assert sweeps.read_sweep_file(file)["grid"] == {"train": ["\N{GRINNING FACE}.txt", "a/b.txt"]}
 
 
-@pytest.mark.parametrize("name", ["..", ".", "a/b", "/a", ".hidden", "-x", " ", "a\0b", "a\nb", "\x1b[31m", "x" * 300])
+@pytest.mark.parametrize(
+    "name", ["..", ".", "a/b", "/a", ".hidden", "-x", " ", "a\0b", "a\nb", "\x1b[31m", "x" * 300]
+)
 def test_a_name_that_is_no_plain_folder_is_refused(name: str, tmp_path: Path):
     with pytest.raises(SettingError, match="a sweep's name"):
         sweeps.sweep("simcse", name=name, runs_root=tmp_path / "runs", dry=True)

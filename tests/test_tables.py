@@ -17,26 +17,39 @@ def test_text_is_at_the_left_and_neither_markup_nor_mathematics():
     table = pd.DataFrame({"<b>sentence</b>": [text, None], "gold": [0.5, 1.5]}, index=["<u>a", "b"])
     html = table_html(table)
     assert 'class="dataframe mathjax_ignore"' in html
-    assert '<div style="text-align:left;white-space:nowrap">$1.20 to $20.35 &lt;i&gt;now&lt;/i&gt;</div>' in html
+    assert (
+        '<div style="text-align:left;white-space:nowrap">$1.20 to $20.35 '
+        "&lt;i&gt;now&lt;/i&gt;</div>" in html
+    )
     assert "<td>0.5</td>" in html
     for absent in ("None", "<b>", "<i>", "<u>"):
         assert absent not in html
     command = "workbench run simcse --set suites=mr,cr,subj,mpqa,sst2,trec,mrpc"
     wide = table_html(pd.DataFrame({"command": [command]}, index=["BERT-base, RankCSE & <u>"]))
-    assert f'min-width:12em;overflow-wrap:anywhere">{command}</div>' in wide, "a text without spaces does not wrap"
+    assert f'min-width:12em;overflow-wrap:anywhere">{command}</div>' in wide, (
+        "a text without spaces does not wrap"
+    )
     assert 'white-space:nowrap">BERT-base, RankCSE &amp; &lt;u&gt;</div></th>' in wide
 
 
 def test_an_index_with_a_name_is_a_column_and_of_a_long_table_the_two_ends_are_shown():
     table = pd.DataFrame({"kind": ["a", "a", "b"], "gold": [1, 2, 3]})
     columns = pd.CategoricalIndex(["low", "high"], name="part")
-    for shown in (table.set_index("kind", drop=False), pd.DataFrame([[1, 2]], pd.Index(["a"], name="kind"), columns)):
+    for shown in (
+        table.set_index("kind", drop=False),
+        pd.DataFrame([[1, 2]], pd.Index(["a"], name="kind"), columns),
+    ):
         html = table_html(shown)
         assert "kind</div></th>" in html
         assert "<th></th>" not in html, "its name is no row"
     assert table_html(table.groupby("kind").agg(["min", "max"])), "columns of two levels too"
     html = table_html(pd.DataFrame({"text": [f"row {number}." for number in range(5000)]}))
-    assert [name in html for name in ("row 0.", "row 4999.", "5000 rows", "row 2500.")] == [True, True, True, False]
+    assert [name in html for name in ("row 0.", "row 4999.", "5000 rows", "row 2500.")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_a_notebook_shows_every_table_so(monkeypatch: pytest.MonkeyPatch):
@@ -64,7 +77,9 @@ def test_reports_and_runs_are_rows_of_one_table(tmp_path: Path):
 
 def test_dev_is_shown_times_100_at_the_steps_that_measured_it():
     nan = float("nan")
-    history = pd.DataFrame({"step": [0, 5, 10], "loss": [nan, 2.0, 1.0], "dev_spearman": [0.5, nan, 0.25]})
+    history = pd.DataFrame(
+        {"step": [0, 5, 10], "loss": [nan, 2.0, 1.0], "dev_spearman": [0.5, nan, 0.25]}
+    )
     found = dev_table(history, "observed_share")
     assert found["Spearman on dev x 100"].to_dict() == {0: 50, 10: 25}
     assert found.columns.tolist() == ["loss", "observed_share", "Spearman on dev x 100", "seconds"]

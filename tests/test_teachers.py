@@ -1,4 +1,5 @@
-"""Teachers: loaded by any name, used with the pooling they were trained with, refused without a known pooling."""
+"""Teachers: loaded by any name, used with the pooling they were trained with, refused without a
+known pooling."""
 
 import json
 import re
@@ -24,7 +25,9 @@ def checkpoints(tiny_encoder: Path, tmp_path: Path):
     def named(name: str) -> Path:
         folder = Path(shutil.copytree(tiny_encoder, tmp_path / name))
         weights = load_file(folder / "model.safetensors")
-        larger = {key: value * 10 if "LayerNorm" not in key else value for key, value in weights.items()}
+        larger = {
+            key: value * 10 if "LayerNorm" not in key else value for key, value in weights.items()
+        }
         save_file(larger, folder / "model.safetensors", metadata={"format": "pt"})
         return folder
 
@@ -53,7 +56,9 @@ def test_a_run_teaches_with_its_encoder_once_it_is_finished(tiny_encoder: Path, 
     (run / "metrics.json").write_text("{}")
     sentences = ["a cat sees", "the old dog"]
     teacher = load_teacher(str(run), device="cpu")
-    assert_rows_of(cached_embeddings(teacher, sentences, folder=tmp_path / "cache"), encoder, sentences)
+    assert_rows_of(
+        cached_embeddings(teacher, sentences, folder=tmp_path / "cache"), encoder, sentences
+    )
 
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -76,7 +81,11 @@ def test_published_teachers_whose_weights_are_pickled_are_taken_where_the_hub_co
         return str(folder)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
-    names = {name for profile in RankCSEConfig.profiles for name in RankCSEConfig.from_parameters(profile).teachers}
+    names = {
+        name
+        for profile in RankCSEConfig.profiles
+        for name in RankCSEConfig.from_parameters(profile).teachers
+    }
     for name in sorted(names - {"world-teacher"}):
         assert load_teacher(name, device="cpu").pooling == "cls"
         assert re.fullmatch(r"refs/pr/\d+", asked[name] or ""), name
@@ -89,20 +98,28 @@ def test_published_teachers_whose_weights_are_pickled_are_taken_where_the_hub_co
 def test_sentences_are_cut_where_the_student_is_cut(checkpoints, tmp_path: Path):
     folder = checkpoints("simcse")
     long, cut = "a cat sees the old dog in the park", "a cat sees the"
-    rows = cached_embeddings(load_teacher(str(folder), device="cpu", max_seq_length=6), [long, cut], folder=tmp_path)
+    rows = cached_embeddings(
+        load_teacher(str(folder), device="cpu", max_seq_length=6), [long, cut], folder=tmp_path
+    )
     np.testing.assert_allclose(rows[0].astype(np.float32), rows[1].astype(np.float32), atol=2**-10)
     whole = cached_embeddings(load_teacher(str(folder), device="cpu"), [long, cut], folder=tmp_path)
     assert np.abs(whole[0].astype(np.float32) - whole[1].astype(np.float32)).max() > 0.01
 
 
-def test_a_prompted_teacher_reads_the_sentence_ended_cut_and_then_wrapped(checkpoints, tmp_path: Path):
+def test_a_prompted_teacher_reads_the_sentence_ended_cut_and_then_wrapped(
+    checkpoints, tmp_path: Path
+):
     folder = str(checkpoints("unsup-PromptBERT-tiny"))
     plain = Encoder(find_checkpoint(folder), Reading("mask", _PROMPT), device="cpu")
-    rows = cached_embeddings(load_teacher(folder, device="cpu"), ["a cat", "a dog?"], folder=tmp_path)
+    rows = cached_embeddings(
+        load_teacher(folder, device="cpu"), ["a cat", "a dog?"], folder=tmp_path
+    )
     assert_rows_of(rows, plain, ["a cat.", "a dog?"])
     # Three word pieces and the two special tokens, whatever the template takes.
     teacher = load_teacher(folder, device="cpu", max_seq_length=5)
-    assert_rows_of(cached_embeddings(teacher, ["a cat sees the dog."], folder=tmp_path), plain, ["a cat sees"])
+    assert_rows_of(
+        cached_embeddings(teacher, ["a cat sees the dog."], folder=tmp_path), plain, ["a cat sees"]
+    )
 
 
 _PROMPT = 'This sentence of "{sentence}" means [MASK].'

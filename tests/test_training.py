@@ -1,4 +1,5 @@
-"""Training resumes after a kill at any write, refuses early, and gives the same result in several processes."""
+"""Training resumes after a kill at any write, refuses early, and gives the same result in several
+processes."""
 
 import contextlib
 import functools
@@ -42,11 +43,28 @@ def dev(tiny_sentences: list[str]) -> Pairs:
     first, second = tiny_sentences[:20], tiny_sentences[20:40]
     shared = [len(set(a.split()) & set(b.split())) for a, b in zip(first, second, strict=True)]
     ids = [str(number) for number in range(20)]
-    return Pairs("tiny-dev", first, second, np.asarray(shared, float), None, ids, (0.0, 7.0), "made here", "1")
+    return Pairs(
+        "tiny-dev",
+        first,
+        second,
+        np.asarray(shared, float),
+        None,
+        ids,
+        (0.0, 7.0),
+        "made here",
+        "1",
+    )
 
 
 def config(encoder: Path, seed: int = 0, **overrides: object) -> SimCSEConfig:
-    small = {"encoder": str(encoder), "batch_size": 8, "max_steps": 6, "eval_steps": 2, "save_steps": 2, "log_steps": 1}
+    small = {
+        "encoder": str(encoder),
+        "batch_size": 8,
+        "max_steps": 6,
+        "eval_steps": 2,
+        "save_steps": 2,
+        "log_steps": 1,
+    }
     return SimCSEConfig.from_parameters("demo", seed, small | {"device": "cpu"} | overrides)
 
 
@@ -55,7 +73,9 @@ def weights(method: SimCSE) -> dict[str, torch.Tensor]:
 
 
 def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+    return first.keys() == second.keys() and all(
+        torch.equal(first[name], second[name]) for name in first
+    )
 
 
 def state_of(path: Path) -> Path:
@@ -96,16 +116,24 @@ def test_weights_changed_since_training_are_refused_wherever_the_run_is_used(
     ]
     for use in uses:
         use()
-    (own / "model.safetensors").write_bytes(saved[:-4] + bytes([saved[-4] ^ 1]) + saved[-3:])  # one bit of a weight
+    # One bit of a weight.
+    (own / "model.safetensors").write_bytes(saved[:-4] + bytes([saved[-4] ^ 1]) + saved[-3:])
     for use in uses:
-        with pytest.raises(EncoderError, match=re.escape(f"{own} was changed after the run saved it")):
+        with pytest.raises(
+            EncoderError, match=re.escape(f"{own} was changed after the run saved it")
+        ):
             use()
 
 
 def test_a_run_takes_no_step_after_its_last_and_refuses_other_inputs(
-    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, capsys: pytest.CaptureFixture
+    tiny_encoder: Path,
+    sentences: Sentences,
+    dev: Pairs,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture,
 ):
-    settings = config(tiny_encoder, max_steps=6)  # 60 sentences make 8 steps: the end is within an epoch
+    # 60 sentences make 8 steps: the end is within an epoch.
+    settings = config(tiny_encoder, max_steps=6)
     first, second, run = SimCSE(settings), SimCSE(settings), Run.open(settings, tmp_path)
     history = fit(first, sentences, dev, run=run)
     assert "going on" not in capsys.readouterr().out
@@ -113,7 +141,10 @@ def test_a_run_takes_no_step_after_its_last_and_refuses_other_inputs(
     assert "going on from step 6 of 6\n" in capsys.readouterr().out
     tables = [table.drop(columns="seconds").dropna(axis=1, how="all") for table in (again, history)]
     pd.testing.assert_frame_equal(*tables, check_dtype=False)
-    assert same(weights(first), weights(second) | {n: v for n, v in weights(first).items() if n.startswith("head")})
+    assert same(
+        weights(first),
+        weights(second) | {n: v for n, v in weights(first).items() if n.startswith("head")},
+    )
     changed = Sentences("tiny", sentences.sentences[1:], "made here", "2")
     with pytest.raises(RunError, match="train: made here is not what"):
         fit(SimCSE(settings), changed, dev, run=run)
@@ -187,8 +218,20 @@ def test_a_run_killed_between_any_two_writes_goes_on_to_the_same_weights(
     tiny_encoder: Path, dev: Pairs, tmp_path: Path
 ):
     # The softmax has a layer that only training knows.
-    settings = {"encoder": str(tiny_encoder), "batch_size": 8, "max_steps": 8, "eval_steps": 3, "save_steps": 2}
-    settings |= {"log_steps": 5, "device": "cpu", "precision": "fp32", "learning_rate": 1e-2, "objective": "softmax"}
+    settings = {
+        "encoder": str(tiny_encoder),
+        "batch_size": 8,
+        "max_steps": 8,
+        "eval_steps": 3,
+        "save_steps": 2,
+    }
+    settings |= {
+        "log_steps": 5,
+        "device": "cpu",
+        "precision": "fp32",
+        "learning_rate": 1e-2,
+        "objective": "softmax",
+    }
     job = {
         "settings": settings,
         "gold": dev.gold.tolist(),
@@ -204,7 +247,9 @@ def test_a_run_killed_between_any_two_writes_goes_on_to_the_same_weights(
     whole, killed = (next((tmp_path / how).glob("*/*")) for how in ("whole", "killed"))
     for file in ("encoder/model.safetensors", "checkpoint/state.safetensors"):
         assert same(load_file(whole / file), load_file(killed / file)), file
-    histories = [pd.read_csv(run / "history.csv").drop(columns="seconds") for run in (whole, killed)]
+    histories = [
+        pd.read_csv(run / "history.csv").drop(columns="seconds") for run in (whole, killed)
+    ]
     pd.testing.assert_frame_equal(*histories)
     assert (whole / "watched.csv").read_bytes() == (killed / "watched.csv").read_bytes()
 
@@ -223,7 +268,9 @@ def half_trained(tiny_encoder: Path, sentences: Sentences, tmp_path: Path) -> Ru
     return run
 
 
-def rewrite(file: Path, drop: str = "-", tensors: dict[str, torch.Tensor] | None = None, **facts: object) -> None:
+def rewrite(
+    file: Path, drop: str = "-", tensors: dict[str, torch.Tensor] | None = None, **facts: object
+) -> None:
     """Write a state again without tensors called `drop`..., with other `tensors` and `facts`."""
     with safe_open(file, "pt") as opened:
         stored = json.loads(opened.metadata()["state"])
@@ -271,7 +318,9 @@ def test_a_damaged_state_is_refused_with_its_path_and_a_deleted_one_trains_again
     assert half_trained.finished
 
 
-def test_a_full_disk_is_reported_and_the_last_state_stays_whole(half_trained: Run, tiny_encoder: Path, sentences):
+def test_a_full_disk_is_reported_and_the_last_state_stays_whole(
+    half_trained: Run, tiny_encoder: Path, sentences
+):
     file = state_of(half_trained.path)
     before = file.read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -291,26 +340,33 @@ def test_training_ends_when_dev_has_not_risen_for_as_long_as_patience_allows(
 ):
     measured = iter([0.9, 0.3, 0.5, 0.5, 0.4, 0.6])
     monkeypatch.setattr(
-        "workbench.training._record.dev_values", lambda method, dev: ({"dev_spearman": next(measured)}, dev.gold)
+        "workbench.training._record.dev_values",
+        lambda method, dev: ({"dev_spearman": next(measured)}, dev.gold),
     )
     settings = config(tiny_encoder, max_steps=20, patience=2)
     run = Run.open(settings, tmp_path)
     history = fit(SimCSE(settings), sentences, dev, run=run)
     # 0.5 at step 4 is the best: neither step 6 nor step 8 is above it.
     assert history["step"].iloc[-1] == 8
-    assert fit(SimCSE(settings), sentences, dev, run=run)["step"].iloc[-1] == 8, "a stopped run took further steps"
+    assert fit(SimCSE(settings), sentences, dev, run=run)["step"].iloc[-1] == 8, (
+        "a stopped run took further steps"
+    )
     assert run.facts()["stopped"] == "step 8 of 20: dev has not risen in 2 evaluations"
-    worse = "It is worse than its start: Spearman x 100 on tiny-dev is 50.00, before training 90.00."
+    worse = (
+        "It is worse than its start: Spearman x 100 on tiny-dev is 50.00, before training 90.00."
+    )
     assert worse in (run.path / "encoder" / "README.md").read_text()
 
 
 def test_a_training_that_stays_far_below_its_start_stops_and_gives_the_start_back(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, *, tmp_path: Path, monkeypatch, capsys
 ):
-    # One evaluation within 3 points of the start interrupts the row of those that are further below.
+    # One evaluation within 3 points of the start interrupts the row of those that are further
+    # below.
     measured = iter([0.6, 0.5, 0.58, 0.5, 0.5, 0.569])
     monkeypatch.setattr(
-        "workbench.training._record.dev_values", lambda method, dev: ({"dev_spearman": next(measured)}, dev.gold)
+        "workbench.training._record.dev_values",
+        lambda method, dev: ({"dev_spearman": next(measured)}, dev.gold),
     )
     settings = config(tiny_encoder, max_steps=20, keep_start=True, stop_below_start=3)
     run, method = Run.open(settings, tmp_path), SimCSE(settings)
@@ -321,20 +377,27 @@ def test_a_training_that_stays_far_below_its_start_stops_and_gives_the_start_bac
     assert run.facts()["stopped"] == end
     assert f"stopped at {end}\n" in capsys.readouterr().out
     assert weights_checksum(method.encoder) == method.starting_weights
-    saved, start = (load_file(folder / "model.safetensors") for folder in (run.path / "encoder", tiny_encoder))
+    saved, start = (
+        load_file(folder / "model.safetensors") for folder in (run.path / "encoder", tiny_encoder)
+    )
     assert all(torch.equal(saved[name], value) for name, value in start.items() if name in saved)
     for table in (history, run.history()):
         assert kept_checkpoint(table)["step"] == 0
-    assert fit(SimCSE(settings), sentences, dev, run=run)["step"].iloc[-1] == 10, "a stopped run took further steps"
+    assert fit(SimCSE(settings), sentences, dev, run=run)["step"].iloc[-1] == 10, (
+        "a stopped run took further steps"
+    )
 
 
 def test_a_training_that_may_keep_its_start_is_interrupted_anywhere_and_ends_the_same(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
 ):
     settings = config(tiny_encoder, keep_start=True, learning_rate=3e-2)
-    whole = fit(SimCSE(settings), sentences, dev, run=Run.open(settings, tmp_path / "whole"), quiet=True)
+    whole = fit(
+        SimCSE(settings), sentences, dev, run=Run.open(settings, tmp_path / "whole"), quiet=True
+    )
     run = Run.open(settings, tmp_path / "stopped")
-    for last in (0, 3):  # before the first state, when only the start was evaluated and saved; and after it
+    # Before the first state, when only the start was evaluated and saved; and after it.
+    for last in (0, 3):
 
         def stop(row: dict[str, Any], last: int = last) -> None:
             if row["step"] == last:
@@ -344,14 +407,24 @@ def test_a_training_that_may_keep_its_start_is_interrupted_anywhere_and_ends_the
             fit(SimCSE(settings), sentences, dev, run=run, callbacks=[stop], quiet=True)
         assert Encoder.from_pretrained(run.path / "encoder", device="cpu")
     again = fit(SimCSE(settings), sentences, dev, run=run, quiet=True)
-    pd.testing.assert_frame_equal(again.drop(columns="seconds"), whole.drop(columns="seconds"), check_dtype=False)
-    kept = [load_file(next((tmp_path / how).glob("*/*/encoder/model.safetensors"))) for how in ("whole", "stopped")]
+    pd.testing.assert_frame_equal(
+        again.drop(columns="seconds"), whole.drop(columns="seconds"), check_dtype=False
+    )
+    kept = [
+        load_file(next((tmp_path / how).glob("*/*/encoder/model.safetensors")))
+        for how in ("whole", "stopped")
+    ]
     assert same(*kept)
 
 
-def test_the_rankings_of_a_few_queries_of_dev_are_kept_at_each_measurement(small_files: dict[str, str], tmp_path: Path):
+def test_the_rankings_of_a_few_queries_of_dev_are_kept_at_each_measurement(
+    small_files: dict[str, str], tmp_path: Path
+):
     settings = SimCSEConfig.from_parameters(
-        "demo", 0, small_files | {"device": "cpu", "max_steps": 4, "eval_steps": 2, "train_limit": 64, "batch_size": 16}
+        "demo",
+        0,
+        small_files
+        | {"device": "cpu", "max_steps": 4, "eval_steps": 2, "train_limit": 64, "batch_size": 16},
     )
     method, run = SimCSE(settings), Run.open(settings, tmp_path)
     dev = load_dev(settings)
@@ -390,7 +463,9 @@ def test_a_run_begun_without_watched_rankings_has_none_when_it_is_continued(
 
 
 def test_order_rate_and_seed_are_functions_of_seed_and_step():
-    settings = SimCSEConfig.from_parameters("demo", 3, {"batch_size": 4, "max_steps": 10, "warmup": 0.3})
+    settings = SimCSEConfig.from_parameters(
+        "demo", 3, {"batch_size": 4, "max_steps": 10, "warmup": 0.3}
+    )
     plan = Plan(settings, examples=10)
     epoch = [plan.rows(step) for step in (2, 0, 1)]  # in any order
     assert sorted(row for rows in epoch for row in rows) == list(range(10))
@@ -404,7 +479,9 @@ def test_order_rate_and_seed_are_functions_of_seed_and_step():
     np.testing.assert_allclose([plan.rate(step) for step in range(11)], expected)
 
 
-def test_a_single_step_in_the_warm_up_evaluates_the_encoder_as_it_is(tiny_encoder: Path, sentences, dev: Pairs):
+def test_a_single_step_in_the_warm_up_evaluates_the_encoder_as_it_is(
+    tiny_encoder: Path, sentences, dev: Pairs
+):
     method = SimCSE(config(tiny_encoder, max_steps=1, warmup=0.5))
     start = Encoder.from_pretrained(tiny_encoder, "cls").backbone.state_dict()
     first, last = fit(method, sentences, dev, quiet=True).filter(like="dev_").to_numpy()
@@ -434,7 +511,11 @@ def init(project, config):
 
 
 def test_rows_go_to_the_tracker(
-    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_encoder: Path,
+    sentences: Sentences,
+    dev: Pairs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     (tmp_path / "trackio.py").write_text(TRACKER)
     monkeypatch.syspath_prepend(tmp_path)
@@ -457,10 +538,13 @@ def test_a_training_that_could_only_fail_is_refused_and_a_short_one_is_warned_of
     with pytest.raises(DataError, match="at least 2"):
         fit(method, Sentences("one", ["the cat"], "made here", "0"))
     fit(method, sentences, dev)
-    assert "6 steps with 3 evaluation(s) on dev are too few to learn from; raise epochs" in caplog.text
+    assert (
+        "6 steps with 3 evaluation(s) on dev are too few to learn from; raise epochs" in caplog.text
+    )
     assert capsys.readouterr().out.startswith("learning_rate is 3e-05, as ")
     caplog.clear()
-    texts = ["", "the cat " * 5000, "a dog", "the bird"] * 4 + ["the cat"] * 16  # empty, endless, repeated
+    # Empty, endless, repeated.
+    texts = ["", "the cat " * 5000, "a dog", "the bird"] * 4 + ["the cat"] * 16
     long = SimCSE(config(tiny_encoder, max_steps=30, eval_steps=15))
     assert np.isfinite(fit(long, Sentences("odd", texts, "made here", "0"))["loss"]).all()
     assert "too few" not in caplog.text
@@ -469,7 +553,9 @@ def test_a_training_that_could_only_fail_is_refused_and_a_short_one_is_warned_of
 def test_of_scores_that_are_all_equal_is_warned_once_and_the_last_step_is_kept(  # noqa: PLR0917
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch, caplog
 ):
-    monkeypatch.setattr(SimCSE, "encode_plain", lambda self, texts, batch_size=64: torch.ones(len(texts), 1))
+    monkeypatch.setattr(
+        SimCSE, "encode_plain", lambda self, texts, batch_size=64: torch.ones(len(texts), 1)
+    )
     settings = config(tiny_encoder)
     method, run = SimCSE(settings), Run.open(settings, tmp_path)
     history = fit(method, sentences, dev, run=run)
@@ -477,10 +563,14 @@ def test_of_scores_that_are_all_equal_is_warned_once_and_the_last_step_is_kept( 
     assert len([record for record in caplog.records if "dev cannot choose" in record.message]) == 1
     last = load_file(state_of(run.path))
     kept = method.encoder.backbone.state_dict()
-    assert all(torch.equal(last[f"weights.encoder.backbone.{name}"], value) for name, value in kept.items())
+    assert all(
+        torch.equal(last[f"weights.encoder.backbone.{name}"], value) for name, value in kept.items()
+    )
 
 
-def test_a_loss_that_is_not_finite_stops_training(tiny_encoder: Path, sentences: Sentences, monkeypatch):
+def test_a_loss_that_is_not_finite_stops_training(
+    tiny_encoder: Path, sentences: Sentences, monkeypatch
+):
     lost = {"info_nce": torch.tensor(torch.nan, requires_grad=True)}
     monkeypatch.setattr(SimCSE, "forward", lambda self, batch: lost)
     with pytest.raises(RunError, match=r"not finite at step 1 .*lower learning_rate"):
@@ -490,31 +580,52 @@ def test_a_loss_that_is_not_finite_stops_training(tiny_encoder: Path, sentences:
 @pytest.fixture
 def in_two(tmp_path: Path) -> tuple[SimCSE, Sentences, Pairs, Run]:
     """Return a method with its bundled data and its run, for training in two processes."""
-    small = {"processes": 2, "max_steps": 6, "eval_steps": 2, "device": "cpu", "train_limit": 64, "batch_size": 8}
-    small |= {"patience": 1, "learning_rate": 1e-30, "log_steps": 1}  # moves nothing: dev does not rise
+    small = {
+        "processes": 2,
+        "max_steps": 6,
+        "eval_steps": 2,
+        "device": "cpu",
+        "train_limit": 64,
+        "batch_size": 8,
+    }
+    # Moves nothing: dev does not rise.
+    small |= {"patience": 1, "learning_rate": 1e-30, "log_steps": 1}
     settings = SimCSEConfig.from_parameters("demo", 0, small)
-    return SimCSE(settings), load_training(settings), load_dev(settings), Run.open(settings, tmp_path)
+    return (
+        SimCSE(settings),
+        load_training(settings),
+        load_dev(settings),
+        Run.open(settings, tmp_path),
+    )
 
 
 @pytest.mark.slow
-def test_a_run_in_two_processes_trains_passes_its_rows_on_and_can_be_loaded(in_two, capfd, monkeypatch):
+def test_a_run_in_two_processes_trains_passes_its_rows_on_and_can_be_loaded(
+    in_two, capfd, monkeypatch
+):
     monkeypatch.setattr(sys, "executable", python())
     method, data, dev, run = in_two
     rows: list[dict] = []
     history = fit(method, data, dev, run=run, callbacks=[rows.append], quiet=True)
-    assert history["step"].tolist() == [0, 1, 2, 3, 4], "both stop when the first has waited long enough"
+    assert history["step"].tolist() == [0, 1, 2, 3, 4], (
+        "both stop when the first has waited long enough"
+    )
     assert [row["step"] for row in rows] == [0, 1, 2, 3, 4]
     assert rows[-1]["dev_spearman"] == history["dev_spearman"].iloc[-1]
     assert capfd.readouterr().out == ""
     kept = load_file(run.path / "encoder" / "model.safetensors")
-    assert all(torch.equal(kept[name], value) for name, value in method.encoder.backbone.state_dict().items())
+    assert all(
+        torch.equal(kept[name], value)
+        for name, value in method.encoder.backbone.state_dict().items()
+    )
 
 
 @pytest.mark.slow
 def test_two_processes_stop_and_give_the_start_back(in_two, tmp_path: Path, monkeypatch):
     monkeypatch.setattr(sys, "executable", python())
     first, data, dev, _ = in_two
-    settings = first.config.model_copy(update={"keep_start": True})  # dev does not rise: the start is the best
+    # Dev does not rise: the start is the best.
+    settings = first.config.model_copy(update={"keep_start": True})
     method, run = SimCSE(settings), Run.open(settings, tmp_path / "kept")
     history = fit(method, data, dev, run=run, quiet=True)
     assert history["step"].tolist() == [0, 1, 2]
@@ -522,19 +633,27 @@ def test_two_processes_stop_and_give_the_start_back(in_two, tmp_path: Path, monk
     assert weights_checksum(method.encoder) == method.starting_weights
 
 
-def test_rows_are_read_after_output_of_other_processes_and_a_failure_has_its_last_lines(in_two, monkeypatch, capfd):
+def test_rows_are_read_after_output_of_other_processes_and_a_failure_has_its_last_lines(
+    in_two, monkeypatch, capfd
+):
     start, text = subprocess.Popen, '\r 50% of a bar\x1e{"step": 1}\n\x1e{"step": 2}\nfailed\n'
     for fails in (0, 1):
         command = [sys.executable, "-c", f"print({text!r}, end=''); raise SystemExit({fails})"]
         monkeypatch.setattr(subprocess, "Popen", lambda _, c=command, **how: start(c, **how))
         rows: list[dict] = []
-        with pytest.raises(RunError, match="50% of a bar\nfailed") if fails else contextlib.nullcontext():
+        with (
+            pytest.raises(RunError, match="50% of a bar\nfailed")
+            if fails
+            else contextlib.nullcontext()
+        ):
             fit_in_processes(in_two[0].config, *in_two[2:], callbacks=[rows.append], quiet=False)
         assert rows == [{"step": 1}, {"step": 2}]
         assert capfd.readouterr().out.split("\n")[-3:] == [" 50% of a bar", "failed", ""]
 
 
-def test_processes_that_cannot_share_a_training_are_refused(in_two, sentences: Sentences, dev: Pairs):
+def test_processes_that_cannot_share_a_training_are_refused(
+    in_two, sentences: Sentences, dev: Pairs
+):
     with pytest.raises(RunError, match="load their data themselves"):
         fit(in_two[0], sentences, dev)
     with pytest.raises(RunError, match=r"7 examples do not fill one batch of 8"):

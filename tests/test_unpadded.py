@@ -1,7 +1,8 @@
-"""Attention without padding, as on CUDA: held against padded batches, with a loop over sentences for the kernel.
+"""Attention without padding, as on CUDA: held against padded batches, with a loop over sentences
+for the kernel.
 
-The kernels themselves run on a GPU only (tests/test_gpu.py); here "meta" checks their arguments, shapes and gradients.
-"""
+The kernels themselves run on a GPU only (tests/test_gpu.py); here "meta" checks their arguments,
+shapes and gradients."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -22,11 +23,23 @@ from workbench.encoder import Encoder
 from workbench.encoder._dropout import Unpadded, unpadded_attention
 from workbench.methods import METHODS
 
-SENTENCES = ["a", "the blue cat sleeps", "dogs run in the old house today", "a bird", "old", "the house is blue"] * 3
+SENTENCES = [
+    "a",
+    "the blue cat sleeps",
+    "dogs run in the old house today",
+    "a bird",
+    "old",
+    "the house is blue",
+] * 3
 
 
 def attend_in_a_loop(  # noqa: PLR0917 - the signature of the kernel
-    query: Tensor, key: Tensor, value: Tensor, packing: Unpadded, dropout: float, scale: float | None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    packing: Unpadded,
+    dropout: float,
+    scale: float | None,
 ) -> Tensor:
     """Compute each sentence by itself, as the kernels do."""
     assert dropout == 0.0
@@ -64,7 +77,9 @@ def write_encoder(kind: str, folder: Path) -> Path:
 def test_vectors_are_those_of_padded_batches(
     kind: str, pooling: str, tmp_path: Path, calls: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoder = Encoder.from_pretrained(write_encoder(kind, tmp_path / kind), pooling, precision="fp32", device="cpu")
+    encoder = Encoder.from_pretrained(
+        write_encoder(kind, tmp_path / kind), pooling, precision="fp32", device="cpu"
+    )
     unpadded = encoder.encode(SENTENCES)
     rows = encoder.token_rows(set(SENTENCES))
     assert calls[0] == rows.lengths.sum() < len(rows) * rows.lengths.max()
@@ -74,7 +89,9 @@ def test_vectors_are_those_of_padded_batches(
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"mini_batch_size": 3}, {"mini_batch_tokens": 20}, {"mlm_weight": 0.1}], ids=str
+    "settings",
+    [{}, {"mini_batch_size": 3}, {"mini_batch_tokens": 20}, {"mlm_weight": 0.1}],
+    ids=str,
 )
 def test_loss_and_gradient_are_those_of_padded_batches(
     settings: dict[str, Any], tmp_path: Path, calls: list[int], monkeypatch: pytest.MonkeyPatch
@@ -96,12 +113,16 @@ def test_loss_and_gradient_are_those_of_padded_batches(
     def step() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         torch.manual_seed(0)
         method = METHODS["simcse"](config)
-        method.prepare(Sentences("s", SENTENCES[:6] + [text + " and more" for text in SENTENCES[:6]], "", "0"))
+        method.prepare(
+            Sentences("s", SENTENCES[:6] + [text + " and more" for text in SENTENCES[:6]], "", "0")
+        )
         method.double().train()
         torch.manual_seed(1)
         terms = method(method.collate(range(12)))
         sum(terms.values()).backward()
-        return terms, {name: one.grad for name, one in method.named_parameters() if one.grad is not None}
+        return terms, {
+            name: one.grad for name, one in method.named_parameters() if one.grad is not None
+        }
 
     terms, gradients = step()
     assert calls
@@ -117,18 +138,33 @@ def test_loss_and_gradient_are_those_of_padded_batches(
 def test_batches_without_lengths_or_without_padding_and_other_architectures_are_padded(
     tmp_path: Path, calls: list[int]
 ) -> None:
-    encoder = Encoder.from_pretrained(write_encoder("bert", tmp_path / "bert"), "cls", precision="fp32", device="cpu")
+    encoder = Encoder.from_pretrained(
+        write_encoder("bert", tmp_path / "bert"), "cls", precision="fp32", device="cpu"
+    )
     encoder(encoder.tokenize(SENTENCES[:3]))
     encoder.encode(["the cat", "the dog"])
-    shape = {"vocab_size": encoder.backbone.config.vocab_size, "dim": 16, "n_heads": 2, "n_layers": 1, "hidden_dim": 16}
+    shape = {
+        "vocab_size": encoder.backbone.config.vocab_size,
+        "dim": 16,
+        "n_heads": 2,
+        "n_layers": 1,
+        "hidden_dim": 16,
+    }
     DistilBertModel(DistilBertConfig(**shape)).save_pretrained(tmp_path / "other")
     tiny_tokenizer("bert").save_pretrained(tmp_path / "other")
-    Encoder.from_pretrained(tmp_path / "other", "cls", precision="fp32", device="cpu").encode(SENTENCES)
+    Encoder.from_pretrained(tmp_path / "other", "cls", precision="fp32", device="cpu").encode(
+        SENTENCES
+    )
     assert calls == []
 
 
 def test_chunks_of_tokens_have_at_most_so_many_or_one_text(tiny_encoder: Path) -> None:
-    asked = {"encoder": str(tiny_encoder), "pooling": "cls", "device": "cpu", "mini_batch_tokens": 9}
+    asked = {
+        "encoder": str(tiny_encoder),
+        "pooling": "cls",
+        "device": "cpu",
+        "mini_batch_tokens": 9,
+    }
     method = METHODS["simcse"](CONFIGS["simcse"].from_parameters("demo", 0, asked))
     tokens = {"input_ids": torch.zeros(6, 12), "lengths": [4, 5, 12, 3, 3, 4]}
     assert method._chunks(tokens) == [slice(0, 2), slice(2, 3), slice(3, 5), slice(5, 6)]
@@ -141,7 +177,9 @@ def test_chunks_of_tokens_have_at_most_so_many_or_one_text(tiny_encoder: Path) -
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_the_kernels_take_these_arguments_and_have_gradients(dtype: torch.dtype) -> None:
     packing = Unpadded.of([3, 7, 1], 8, torch.device("meta"))
-    sides = [torch.empty(11, 4, 16, device="meta", dtype=dtype, requires_grad=True) for _ in range(3)]
+    sides = [
+        torch.empty(11, 4, 16, device="meta", dtype=dtype, requires_grad=True) for _ in range(3)
+    ]
     result = unpadded_attention(*sides, packing, 0.1, None)
     assert (result.shape, result.dtype) == ((11, 4, 16), dtype)
     result.sum().backward()

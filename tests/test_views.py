@@ -1,4 +1,5 @@
-"""The live views without a browser: lists, choices, results and written files, by their public state."""
+"""The live views without a browser: lists, choices, results and written files, by their public
+state."""
 
 import re
 import shutil
@@ -34,7 +35,13 @@ from workbench.views.ask import Untrained
 from workbench.views.pair_explorer import pair_table
 
 HOSTILE = '<script>alert(1)</script> & "quotes" it\'s $1 to $2 \u202eright'
-SENTENCES = [("a cat", "a cat sleeps"), ("a cat", "the dog barks"), ("one bird", HOSTILE), ("x", "y"), ("a cat", "no")]
+SENTENCES = [
+    ("a cat", "a cat sleeps"),
+    ("a cat", "the dog barks"),
+    ("one bird", HOSTILE),
+    ("x", "y"),
+    ("a cat", "no"),
+]
 GOLD, RIGHT, WRONG = [5.0, 1.0, 3.0, 3.0, 4.0], [0.9, 0.1, 0.6, 0.5, 0.8], [0.1, 0.9, 0.6, 0.5, 0.8]
 FEW = Pairs(
     "few",
@@ -49,7 +56,9 @@ FEW = Pairs(
 
 
 def scored(values: list[float]) -> pd.DataFrame:
-    return pd.DataFrame({"suite": "few", "subset": "", "pair_id": [*"abcde"], "gold": GOLD, "predicted": values})
+    return pd.DataFrame(
+        {"suite": "few", "subset": "", "pair_id": [*"abcde"], "gold": GOLD, "predicted": values}
+    )
 
 
 def listed(view: PairExplorer, limits: dict[str, Any] | None = None, **values: Any) -> str:
@@ -67,10 +76,13 @@ def test_every_pair_has_its_rank_among_all_and_its_distance_from_golds():
     assert table["overlap"].tolist() == pytest.approx([2 / 3, 0, 0, 0, 0])
     scores = scored(RIGHT)
     assert pair_table({"m": Report({}, scores, pd.DataFrame())}, FEW)["score: m"].tolist() == RIGHT
-    assert pair_table({"m": scores.iloc[:0:-1], "n": scored(WRONG)}, FEW)["pair_id"].tolist() == [*"bcde"], (
-        "scored by both"
-    )
-    for wrong, text in ((scores.assign(suite="other"), "no pair of few"), (scores.assign(gold=1.0), "gold")):
+    assert pair_table({"m": scores.iloc[:0:-1], "n": scored(WRONG)}, FEW)["pair_id"].tolist() == [
+        *"bcde"
+    ], "scored by both"
+    for wrong, text in (
+        (scores.assign(suite="other"), "no pair of few"),
+        (scores.assign(gold=1.0), "gold"),
+    ):
         with pytest.raises(ValueError, match=text):
             pair_table({"m": wrong}, FEW)
 
@@ -95,7 +107,9 @@ def test_pairs_are_ordered_limited_searched_and_chosen_from_code():
         view.select(oder="gold")
     assert listed(view, chosen="e") == "abcde"
     found = re.findall(r'class="number">[A-Z]</td><td class="text">(.*?)</td>', view.detail.html)
-    assert found == ["a cat sleeps", "no", "the dog barks"], "every partner of its first sentence, best gold first"
+    assert found == ["a cat sleeps", "no", "the dog barks"], (
+        "every partner of its first sentence, best gold first"
+    )
 
 
 def many_pairs(queries: int, targets: int) -> Pairs:
@@ -114,7 +128,9 @@ def test_a_page_of_pairs_has_one_table_for_each_query_and_folds_all_but_the_firs
     view = PairExplorer({"one": scores, "two": scores[::-1].copy()}, pairs)
     page = view.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
     assert page.count("<section") == page.count('href="#') == 30
-    assert page.count("<table") == page.count("<svg") == 31, "a table for each query, and one for the shared target"
+    assert page.count("<table") == page.count("<svg") == 31, (
+        "a table for each query, and one for the shared target"
+    )
     assert page.count("data-words") == 180 + 1, "every pair is named, and the script searches them"
     assert len(re.findall(r"<section[^>]*><details><summary>query \d+ \(6 pairs\)", page)) == 29
     assert "<p>180 pairs; Spearman" in page
@@ -141,7 +157,13 @@ def ranking(seed: int, suite: str = "few", queries: int = 4) -> pd.DataFrame:
     for number in range(queries):
         scores = draw.permutation(5) / 10
         for place, score in enumerate(scores):
-            names = (suite, f"q{number}", f"{number}.{place}", QUERIES[number], f"target {place} of {number}")
+            names = (
+                suite,
+                f"q{number}",
+                f"{number}.{place}",
+                QUERIES[number],
+                f"target {place} of {number}",
+            )
             rows.append((*names, 5.0 - place, score, float((scores > score).sum() + 1)))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
@@ -156,11 +178,15 @@ def test_queries_are_searched_with_their_targets_ordered_and_written_as_a_page(t
     view.grid.search = ""
     page = view.to_html(tmp_path / "with space.html").read_text(encoding="utf-8")
     assert page.count("<table") == page.count("<section") == page.count("<svg") == 4
-    assert set(re.findall(r"https?://[^\s\"]+", page)) <= {"http://www.w3.org/2000/svg"}, "a name, not a request"
+    assert set(re.findall(r"https?://[^\s\"]+", page)) <= {"http://www.w3.org/2000/svg"}, (
+        "a name, not a request"
+    )
     with pytest.raises(OSError, match="absent"):
         view.to_html(tmp_path / "absent" / "page.html")
     ids = ranking(1)["query_id"].map({"q0": 2, "q1": 0, "q2": 7, "q3": 1})
-    both = pd.concat([ranking(1).assign(query_id=ids), ranking(3, "other", queries=2)], ignore_index=True)
+    both = pd.concat(
+        [ranking(1).assign(query_id=ids), ranking(3, "other", queries=2)], ignore_index=True
+    )
     one = RankingExplorer({"one": both, "two": ranking(2, "other", queries=2)})
     assert [value for _, value in one.controls["order"].options] == ["data", "worst"]
     assert "without rankings of this set: two" in one.grid.note
@@ -190,7 +216,9 @@ def test_what_is_ticked_is_what_tables_and_explorers_get(tmp_path: Path):
     picker = RunPicker(runs, SUITE)
     assert (picker.grid.ticked, picker.grid.note) == ([0, 1, 2], "; 3 ticked, all with demo")
     assert list(picker.rankings) == ["before simcse", "before cosent", "cosent", "simcse"]
-    for name, path in zip(["before simcse", "before cosent"], runs["path"].iloc[[1, 0]], strict=True):
+    for name, path in zip(
+        ["before simcse", "before cosent"], runs["path"].iloc[[1, 0]], strict=True
+    ):
         pd.testing.assert_frame_equal(picker.rankings[name], Run(path).rankings("before"))
     earlier, queries = (RankingExplorer(picker.rankings, SUITE) for _ in range(2))
     every = PairExplorer(picker.scores, PAIRS)
@@ -215,7 +243,9 @@ def test_what_is_ticked_is_what_tables_and_explorers_get(tmp_path: Path):
 
 def test_of_runs_on_two_versions_of_a_suite_the_newest_are_ticked(tmp_path: Path):
     for temperature, version in ((0.1, "old"), (0.3, "new")):
-        run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {"temperature": temperature}), 1.0)
+        run = write_run(
+            tmp_path, SimCSEConfig.from_parameters("demo", 0, {"temperature": temperature}), 1.0
+        )
         used = {SUITE: ("here", version), "encoder": ("here", version)}
         run.record(used, ended=f"2030-01-0{round(10 * temperature)}")
     runs = finished_runs(tmp_path, SUITE)
@@ -233,24 +263,45 @@ def test_of_runs_on_two_versions_of_a_suite_the_newest_are_ticked(tmp_path: Path
 
 
 def test_at_first_the_newest_setting_of_each_method_is_ticked_with_its_seeds(tmp_path: Path):
-    settings = [(SimCSEConfig, {}), (SimCSEConfig, {"temperature": 0.2}), (CoSENTConfig, {}), (SimCSEConfig, {})]
+    settings = [
+        (SimCSEConfig, {}),
+        (SimCSEConfig, {"temperature": 0.2}),
+        (CoSENTConfig, {}),
+        (SimCSEConfig, {}),
+    ]
     for place, (kind, changes) in enumerate(settings):
-        write_run(tmp_path, kind.from_parameters("demo", place // 3, changes), 1.0).record(ended=f"2030-01-0{place}")
+        write_run(tmp_path, kind.from_parameters("demo", place // 3, changes), 1.0).record(
+            ended=f"2030-01-0{place}"
+        )
     for place, encoder in enumerate(["english-encoder", "world-encoder"]):
-        config = BaselineConfig.from_parameters("as-it-is", 0, {"encoder": encoder, "suites": [SUITE]})
+        config = BaselineConfig.from_parameters(
+            "as-it-is", 0, {"encoder": encoder, "suites": [SUITE]}
+        )
         write_run(tmp_path, config, 2.0).record(ended=f"2029-01-0{place + 1}")
     picker = RunPicker(finished_runs(tmp_path, SUITE), SUITE)
     ticked = list(zip(picker.runs["label"], picker.runs["seed"], strict=True))
-    assert ticked == [("cosent", 0), ("english-encoder", 0), ("simcse", 0), ("simcse", 1), ("world-encoder", 0)]
+    assert ticked == [
+        ("cosent", 0),
+        ("english-encoder", 0),
+        ("simcse", 0),
+        ("simcse", 1),
+        ("world-encoder", 0),
+    ]
     assert "at first the newest setting of each method is ticked" in picker.grid.note
 
 
 def test_a_start_that_was_evaluated_too_is_shown_once_and_first(tmp_path: Path):
     trained = write_run(tmp_path, CoSENTConfig.from_parameters("demo", 0, {}), 1.0)
-    model = BaselineConfig.from_parameters("as-it-is", 0, {"encoder": "world-encoder", "suites": [SUITE]})
+    model = BaselineConfig.from_parameters(
+        "as-it-is", 0, {"encoder": "world-encoder", "suites": [SUITE]}
+    )
     evaluated = write_run(tmp_path, model, 2.0)
     shutil.rmtree(evaluated.path / "before")
-    assert list(RunPicker(finished_runs(tmp_path, SUITE), SUITE).scores) == ["before", "cosent", "world-encoder"]
+    assert list(RunPicker(finished_runs(tmp_path, SUITE), SUITE).scores) == [
+        "before",
+        "cosent",
+        "world-encoder",
+    ]
     scores = trained.scores("before")
     noisy = scores.assign(predicted=scores["predicted"] + 1e-7)
     evaluated.write_evaluation(trained.metrics("before"), noisy, trained.rankings("before"))
@@ -268,20 +319,32 @@ def test_the_encoders_of_runs_are_those_of_the_rankings_and_their_starts(tmp_pat
     assert picker.encoders["before"].load().source == "bundled:world-encoder"
     supervised = SimCSEConfig.from_parameters("demo", 3, {"pooling": "pooler"})
     start = Untrained(write_run(tmp_path / "other", supervised, 2.0).path).load()
-    assert weights_checksum(start) == SimCSE(supervised).starting_weights, "its layer began at random"
+    assert weights_checksum(start) == SimCSE(supervised).starting_weights, (
+        "its layer began at random"
+    )
     for profile in ("demo", "demo-whitening"):
-        write_run(tmp_path, BaselineConfig.from_parameters(profile, 0, {"encoder": "english-encoder"}), 2.0)
+        write_run(
+            tmp_path,
+            BaselineConfig.from_parameters(profile, 0, {"encoder": "english-encoder"}),
+            2.0,
+        )
     run = write_run(tmp_path, CoSENTConfig(profile="demo", architecture="cross-encoder"), 2)
     (run.path / "encoder").mkdir()
     every = finished_runs(tmp_path, SUITE)
-    asked = {row["label"] for row in every.to_dict("records") if Run(row["path"]).config.profile == "demo"}
+    asked = {
+        row["label"]
+        for row in every.to_dict("records")
+        if Run(row["path"]).config.profile == "demo"
+    }
     picker = RunPicker(every, SUITE, labels=list(every["label"]), before=False)
     assert set(picker.encoders) == asked - {"cosent"}, "which reads two sentences together"
 
 
 def test_long_sentences_are_scored_without_a_line_above_the_view(caplog: pytest.LogCaptureFixture):
     long = ["word " * 500, "and " * 500, "a cat", "a dog"]
-    pairs = Pairs("few", long, long[::-1], np.arange(4.0), None, [*"abcd"], (0, 5), source="here", checksum="")
+    pairs = Pairs(
+        "few", long, long[::-1], np.arange(4.0), None, [*"abcd"], (0, 5), source="here", checksum=""
+    )
     view = PairExplorer(["world-encoder"], pairs)
     view.press("0A")
     assert (view.labels, caplog.messages) == (["world-encoder"], [])
@@ -305,7 +368,11 @@ def cached_file(tmp_path: Path, name: str) -> Path:
 
 @pytest.mark.parametrize(
     ("name", "damage"),
-    [*(("scores.csv", damage) for damage in DAMAGES), ("config.json", "words"), ("metrics.json", "a folder")],
+    [
+        *(("scores.csv", damage) for damage in DAMAGES),
+        ("config.json", "words"),
+        ("metrics.json", "a folder"),
+    ],
 )
 def test_a_damaged_entry_of_the_cache_of_scores_is_computed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, damage: str
@@ -318,30 +385,44 @@ def test_a_damaged_entry_of_the_cache_of_scores_is_computed_again(
         Run(cached_file(tmp_path, "")).record(files=None)
     DAMAGES[damage](cached_file(tmp_path, name))
     pd.testing.assert_frame_equal(PairExplorer(["world-encoder"], str(file)).table, before)
-    monkeypatch.setattr("workbench.evaluation._evaluate._predict", None)  # the scores are in the cache again
+    # The scores are in the cache again.
+    monkeypatch.setattr("workbench.evaluation._evaluate._predict", None)
     pd.testing.assert_frame_equal(PairExplorer(["world-encoder"], str(file)).table, before)
 
 
 @pytest.mark.parametrize("place", ["cache", "cache/scores", "cache/scores/base"])
-def test_without_a_cache_scores_are_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str):
+def test_without_a_cache_scores_are_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+):
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / place).write_text("no folder")
-    (tmp_path / "mine.csv").write_text("sentence1,sentence2,score\na cat,the cat,5\nit rains,rain,4\n")
+    (tmp_path / "mine.csv").write_text(
+        "sentence1,sentence2,score\na cat,the cat,5\nit rains,rain,4\n"
+    )
     assert len(PairExplorer(["world-encoder"], str(tmp_path / "mine.csv")).table) == 2
     assert (tmp_path / place).read_text() == "no folder"
 
 
 def test_targets_are_ranked_by_each_encoder_and_only_new_sentences_are_encoded():
-    known, asked = {"query": [1.0, 0.0], "near": [0.9, 0.1], "middle": [0.5, 0.5], "far": [0.0, 1.0]}, []
+    known, asked = (
+        {"query": [1.0, 0.0], "near": [0.9, 0.1], "middle": [0.5, 0.5], "far": [0.0, 1.0]},
+        [],
+    )
 
     def encode(sentences: list[str]) -> np.ndarray:
         asked.extend(sentences)
         return np.array([known.get(sentence, [0.7, 0.3]) for sentence in sentences])
 
-    view = Ask({"one": encode, "two": lambda texts: -encode(texts)[:, ::-1]}, "query", ["far", "near", "middle"])
+    view = Ask(
+        {"one": encode, "two": lambda texts: -encode(texts)[:, ::-1]},
+        "query",
+        ["far", "near", "middle"],
+    )
     assert view.selected["target"].tolist() == ["near", "middle", "far"]
-    assert view.selected["score: one"].tolist() == pytest.approx([0.9 / np.hypot(0.9, 0.1), np.sqrt(0.5), 0])
+    assert view.selected["score: one"].tolist() == pytest.approx(
+        [0.9 / np.hypot(0.9, 0.1), np.sqrt(0.5), 0]
+    )
     assert "than by one (places" in view.panel.html
     asked.clear()
     view.select(targets="far\n\nnear\nanother")
@@ -362,7 +443,9 @@ def test_targets_are_ranked_by_each_encoder_and_only_new_sentences_are_encoded()
 
 def counts(sentences: list[str]) -> np.ndarray:
     """Embed texts as the counts of four words, and one constant."""
-    return np.array([[1.0, *(sentence.split().count(word) for word in "abcd")] for sentence in sentences])
+    return np.array(
+        [[1.0, *(sentence.split().count(word) for word in "abcd")] for sentence in sentences]
+    )
 
 
 def test_the_effect_of_a_word_is_what_the_cosine_or_the_lead_loses_without_it():
@@ -372,24 +455,36 @@ def test_the_effect_of_a_word_is_what_the_cosine_or_the_lead_loses_without_it():
     assert view.selected["counts"].tolist() == pytest.approx([2 / 3, *expected, *expected])
     view.select(other="d c")
     table = view.selected
-    assert [side for side, _ in table.index] == ["all", *["query"] * 2, *["target"] * 2, *["second target"] * 2]
+    assert [side for side, _ in table.index] == [
+        "all",
+        *["query"] * 2,
+        *["target"] * 2,
+        *["second target"] * 2,
+    ]
     assert table["counts"].iloc[0] == pytest.approx(2 / 3 - 1 / 3)
-    assert table["counts"].iloc[5] > 0, "without d the second target is closer, so the lead depends on it"
+    assert table["counts"].iloc[5] > 0, (
+        "without d the second target is closer, so the lead depends on it"
+    )
 
 
 def brute_force(sentences: list[str], encode: Any) -> tuple[int, float] | None:
-    """Return the least number of words whose removal turns the order of the targets round, and the lead after it."""
+    """Return the least number of words whose removal turns the order of the targets round, and the
+    lead after it."""
 
     def lead(texts: list[str]) -> float:
         query, one, other = (row / np.linalg.norm(row) for row in encode(texts))
         return float(query @ one - query @ other)
 
-    places = [(side, place) for side, text in enumerate(sentences) for place in range(len(text.split()))]
+    places = [
+        (side, place) for side, text in enumerate(sentences) for place in range(len(text.split()))
+    ]
     for size in range(1, 4):
         after = []
         for left in combinations(places, size):
             texts = [
-                " ".join(word for place, word in enumerate(text.split()) if (side, place) not in left)
+                " ".join(
+                    word for place, word in enumerate(text.split()) if (side, place) not in left
+                )
                 for side, text in enumerate(sentences)
             ]
             after += [lead(texts)] if all(texts) else []
@@ -414,11 +509,15 @@ def test_the_smallest_change_is_said_per_encoder_and_a_word_is_put_in_from_the_v
     def first_only(sentences: list[str]) -> np.ndarray:
         return np.array([[1.0, sentence.split()[0] == "a"] for sentence in sentences])
 
-    view = Why({"counts": counts, "<b>": first_only}, "a b", "a b", "a c d", vocabulary=["<i>", "c", "d"])
-    left_out, put_in = (
-        view.swaps[view.swaps["change"] == change].set_index("encoder") for change in ("without", "with")
+    view = Why(
+        {"counts": counts, "<b>": first_only}, "a b", "a b", "a c d", vocabulary=["<i>", "c", "d"]
     )
-    # "a b" is the query itself: without b in the query and in the target it is not nearer than a c d.
+    left_out, put_in = (
+        view.swaps[view.swaps["change"] == change].set_index("encoder")
+        for change in ("without", "with")
+    )
+    # "a b" is the query itself: without b in the query and in the target it is not nearer than a c
+    # d.
     assert (left_out.loc["counts", "before"] > 0) == (left_out.loc["counts", "after"] < 0)
     assert "<b>" not in left_out.index, "both targets are equally near: no change of places"
     assert set(view.swaps["words"].map(len)[view.swaps["change"] == "with"]) <= {1}
@@ -434,23 +533,32 @@ def test_the_smallest_change_is_said_per_encoder_and_a_word_is_put_in_from_the_v
 
 def test_a_word_put_in_is_found_at_its_place():
     def late(sentences: list[str]) -> np.ndarray:  # only "now" at the end of a sentence counts
-        return np.array([[1.0, text.startswith("far"), 3 * text.endswith("now")] for text in sentences])
+        return np.array(
+            [[1.0, text.startswith("far"), 3 * text.endswith("now")] for text in sentences]
+        )
 
     table = Why({"late": late}, "x y", "near", "far", vocabulary=["old", "now"]).swaps
     row = table[table["change"] == "with"].iloc[0]
-    assert (row["words"], row["sides"], row["sentences"]) == (("now",), ("target",), ["x y", "near now", "far"])
+    assert (row["words"], row["sides"], row["sentences"]) == (
+        ("now",),
+        ("target",),
+        ["x y", "near now", "far"],
+    )
     assert row["before"] > 0 > row["after"]
 
 
-def test_too_many_words_are_refused_in_a_sentence_that_says_what_to_do_and_word_overlap_takes_many_targets():
+def test_too_many_words_are_refused_with_a_remedy_and_word_overlap_takes_many_targets():
     words = [f"w{number}" for number in range(20_000)]
     view = Why({"counts": counts}, "a b", "a c", "a d", vocabulary=words)
-    assert "180,000 sentences with a word of the vocabulary put in are too many to show; at most 30,000" in (
-        view.panel.html
+    assert (
+        "180,000 sentences with a word of the vocabulary put in are too many to show; at "
+        "most 30,000" in (view.panel.html)
     )
     assert "give at most 3,333 words, or shorter sentences" in view.panel.html
     assert "The first cosine minus the second" in view.panel.html, "the rest is shown"
-    with pytest.raises(DataError, match="1,002 words are too many to show; at most 1,000: shorten the sentences"):
+    with pytest.raises(
+        DataError, match="1,002 words are too many to show; at most 1,000: shorten the sentences"
+    ):
         _ = Why({"counts": counts}, "a " * 1000, "b c").selected
     many = Ask("word-overlap", "w7 w8", [f"{one} {other}" for one, other in pairwise(words)])
     assert many.selected["score: word-overlap"].tolist()[:2] == pytest.approx([1, 0.5])
@@ -467,12 +575,20 @@ def test_a_watched_ranking_is_shown_from_the_start_to_the_kept_step(tmp_path: Pa
     pd.DataFrame(history).to_csv(run.path / "history.csv", index=False)
     assert "no query of its dev has four to twenty targets" in WatchedRanking(run).panel.html
     rows = pd.DataFrame(
-        [(step, "007", target, gold, gold * step - place) for step in (0, 5, 10) for place, (target, gold) in TARGETS],
+        [
+            (step, "007", target, gold, gold * step - place)
+            for step in (0, 5, 10)
+            for place, (target, gold) in TARGETS
+        ],
         columns=["step", "query", "target", "gold", "score"],
     )
     rows.to_csv(run.path / "watched.csv", index=False)
     view = WatchedRanking(run)
-    assert (view.query, view.step, list(view.selected.ranks)) == ("007", 5, ["gold", "start", "step 5, kept"])
+    assert (view.query, view.step, list(view.selected.ranks)) == (
+        "007",
+        5,
+        ["gold", "start", "step 5, kept"],
+    )
     assert view.selected.table["target"].tolist() == ["four", "three", "two", "one"]
     assert view.selected.ranks["start"].tolist() == [4, 3, 2, 1]
     assert view.selected.ranks["step 5, kept"].tolist() == [1, 2, 3, 4]

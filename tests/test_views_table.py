@@ -1,4 +1,5 @@
-"""The table and the panels in a browser: sorting, searching, keyboard, highlighting; text is never markup."""
+"""The table and the panels in a browser: sorting, searching, keyboard, highlighting; text is never
+markup."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +19,9 @@ from workbench.views.phenomena import _COLUMNS
 
 pytestmark = pytest.mark.slow
 
-HOSTILE = '<img src="http://example.invalid/x" onerror="window.met = 1"> & "it\'s" $1 to $2 \u202e\u05d0'
+HOSTILE = (
+    '<img src="http://example.invalid/x" onerror="window.met = 1"> & "it\'s" $1 to $2 \u202e\u05d0'
+)
 COUNT = 2000
 
 
@@ -28,7 +31,10 @@ def page(browser: Any) -> Iterator[Any]:
     opened.set_default_timeout(60_000)
     wrong: list[str] = []
     opened.on("pageerror", lambda error: wrong.append(str(error)))
-    opened.on("request", lambda one: None if one.url.startswith(("file:", "blob:")) else wrong.append(one.url))
+    opened.on(
+        "request",
+        lambda one: None if one.url.startswith(("file:", "blob:")) else wrong.append(one.url),
+    )
     yield opened
     opened.close()
     assert wrong == []
@@ -43,18 +49,29 @@ def wait_for(page: Any, table: TableWidget, count: int) -> None:
     assert len(table.listed) == count
 
 
-def test_rows_are_sorted_searched_and_walked_through_and_the_kernel_knows_it(page: Any, tmp_path: Path):
+def test_rows_are_sorted_searched_and_walked_through_and_the_kernel_knows_it(
+    page: Any, tmp_path: Path
+):
     numbers = np.random.default_rng(0).permutation(COUNT) / 10
     numbers[7] = np.nan
     names = [f"Row {row} of the {'even' if row % 2 == 0 else 'odd'} ones" for row in range(COUNT)]
-    table, columns = TableWidget(label="rows"), [{"name": "text"}, {"name": "number", "limit": True}]
+    table, columns = (
+        TableWidget(label="rows"),
+        [{"name": "text"}, {"name": "number", "limit": True}],
+    )
     hidden = [f"hidden {row}" for row in range(COUNT)]
     table.set_rows(pd.DataFrame({"text": names, "number": numbers}), columns, texts=hidden)
     put_on(page, tmp_path, table=table)
 
     page.get_by_label("search").press("ArrowDown")
     page.locator("tr:focus").wait_for()
-    for key, chosen in (("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1), ("End", COUNT - 1), ("Home", 0)):
+    for key, chosen in (
+        ("ArrowDown", 1),
+        ("ArrowDown", 2),
+        ("ArrowUp", 1),
+        ("End", COUNT - 1),
+        ("Home", 0),
+    ):
         page.keyboard.press(key)
         page.locator(f"tr:focus[data-row='{chosen}'][aria-selected=true]").wait_for()
         assert table.chosen == chosen
@@ -64,7 +81,9 @@ def test_rows_are_sorted_searched_and_walked_through_and_the_kernel_knows_it(pag
     page.get_by_label("search").fill("row")  # the search fetches changes from the kernel
     row = page.locator("tr[data-row='1500'][aria-selected=true]")
     row.wait_for()
-    assert row.bounding_box()["y"] < page.locator(".frame").bounding_box()["y"] + 440, "scrolled into sight"
+    assert row.bounding_box()["y"] < page.locator(".frame").bounding_box()["y"] + 440, (
+        "scrolled into sight"
+    )
 
     number = page.get_by_role("button", name="number")
     for direction, first in (("descending", "199.9"), ("ascending", "0")):
@@ -91,11 +110,15 @@ def test_rows_are_sorted_searched_and_walked_through_and_the_kernel_knows_it(pag
 
 def pairs(first: list[str], second: list[str]) -> Pairs:
     ids, gold = [f"<i>{row}</i>" for row in range(len(first))], np.arange(len(first), dtype=float)
-    return Pairs("<s>", first, second, gold, None, ids, (0, len(first)), source="here", checksum="0")
+    return Pairs(
+        "<s>", first, second, gold, None, ids, (0, len(first)), source="here", checksum="0"
+    )
 
 
 def encode(sentences: list[str]) -> np.ndarray:
-    return np.array([[len(text), 1 + text.count("a"), text.count("e")] for text in sentences], dtype=float)
+    return np.array(
+        [[len(text), 1 + text.count("a"), text.count("e")] for text in sentences], dtype=float
+    )
 
 
 def kinds(texts: list[str], labels: list[str]) -> Phenomena:
@@ -107,15 +130,32 @@ def kinds(texts: list[str], labels: list[str]) -> Phenomena:
         for place, text in enumerate(texts)
         for label in labels
     ]
-    table, bases = pd.DataFrame(rows, columns=[*_COLUMNS, "adjusted", "verdict"]), {labels[1]: shares[labels[0]]}
+    table, bases = (
+        pd.DataFrame(rows, columns=[*_COLUMNS, "adjusted", "verdict"]),
+        {labels[1]: shares[labels[0]]},
+    )
     return Phenomena(table, data, shares, bases, baseline=labels[0], alpha=0.05)
 
 
-def test_hostile_text_is_text_in_every_view_and_axe_finds_no_fault_light_and_dark(page: Any, tmp_path: Path):
-    texts, labels = [HOSTILE, "\U0001f600 one\ntwo", "long " + "abcdefgh" * 600, "d", "e"], [HOSTILE, "two"]
-    rows = {"suite": "<s>", "query_id": "q", "target_id": [*"abcde"], "query": HOSTILE, "target": texts}
+def test_hostile_text_is_text_in_every_view_and_axe_finds_no_fault_light_and_dark(
+    page: Any, tmp_path: Path
+):
+    texts, labels = (
+        [HOSTILE, "\U0001f600 one\ntwo", "long " + "abcdefgh" * 600, "d", "e"],
+        [HOSTILE, "two"],
+    )
+    rows = {
+        "suite": "<s>",
+        "query_id": "q",
+        "target_id": [*"abcde"],
+        "query": HOSTILE,
+        "target": texts,
+    }
     ranked = pd.DataFrame({**rows, "gold": np.arange(5.0), "score": np.arange(5.0)})
-    both, scores = dict.fromkeys(labels, encode), {HOSTILE: np.arange(5.0), "two": np.arange(5.0)[::-1]}
+    both, scores = (
+        dict.fromkeys(labels, encode),
+        {HOSTILE: np.arange(5.0), "two": np.arange(5.0)[::-1]},
+    )
     views = {
         "pairs": PairExplorer(scores, pairs([HOSTILE] * 5, texts), encoders=both),
         "queries": RankingExplorer(dict.fromkeys(labels, ranked), encoders=both),
@@ -141,7 +181,9 @@ def test_hostile_text_is_text_in_every_view_and_axe_finds_no_fault_light_and_dar
     assert violations(page) == []
 
 
-def test_a_row_and_its_line_are_marked_together_by_hover_within_one_sentence(page: Any, tmp_path: Path):
+def test_a_row_and_its_line_are_marked_together_by_hover_within_one_sentence(
+    page: Any, tmp_path: Path
+):
     data = pairs([*"aab"], [*"bcd"])
     put_on(page, tmp_path, view=PairExplorer({"m": data.gold}, data))
     page.locator(".workbench-table tr[data-row='0']").click()
@@ -149,7 +191,9 @@ def test_a_row_and_its_line_are_marked_together_by_hover_within_one_sentence(pag
     page.wait_for_function("document.querySelectorAll('[data-view=view1] .view').length === 2")
     for place in (0, 1):
         both.nth(place).locator("tr[data-row=A]").hover()
-        page.wait_for_function(f"document.querySelectorAll('.view')[{place}].querySelector('tr.hit')")
+        page.wait_for_function(
+            f"document.querySelectorAll('.view')[{place}].querySelector('tr.hit')"
+        )
         assert page.locator(".hit").count() == both.nth(place).locator(".hit").count() == 2
     both.nth(1).locator("g[data-row=A] polyline").hover(force=True)
     assert both.nth(1).locator("tr.hit").get_attribute("data-row") == "A"

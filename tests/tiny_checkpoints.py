@@ -8,10 +8,32 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, PreTrainedModel, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
+from transformers import (
+    BertConfig,
+    BertModel,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaModel,
+)
 
 KINDS = ("bert", "roberta")
-WORDS = ["a", "man", "woman", "dog", "cat", "eats", "sees", "runs", "reads", "red", "green", "small", "old", "food"]
+WORDS = [
+    "a",
+    "man",
+    "woman",
+    "dog",
+    "cat",
+    "eats",
+    "sees",
+    "runs",
+    "reads",
+    "red",
+    "green",
+    "small",
+    "old",
+    "food",
+]
 WORDS += ["book", "park", "house", "in", "the", "near", "and", "not", "."]
 POSITIONS = 40
 _SPECIAL = {
@@ -20,10 +42,14 @@ _SPECIAL = {
 }
 
 
-def tiny_tokenizer(kind: str, *, words: list[str] | None = None, first: bool = True) -> PreTrainedTokenizerFast:
+def tiny_tokenizer(
+    kind: str, *, words: list[str] | None = None, first: bool = True
+) -> PreTrainedTokenizerFast:
     """Return a word-level tokenizer; it adds special tokens unless first is False."""
     special = _SPECIAL[kind]
-    vocabulary = {word: i for i, word in enumerate([*special.values(), *(WORDS if words is None else words)])}
+    vocabulary = {
+        word: i for i, word in enumerate([*special.values(), *(WORDS if words is None else words)])
+    }
     inner = Tokenizer(models.WordLevel(vocabulary, unk_token=special["unk"]))
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     if first:
@@ -33,7 +59,9 @@ def tiny_tokenizer(kind: str, *, words: list[str] | None = None, first: bool = T
             pair=f"{special['cls']} $A {special['sep']} $B {special['sep']}",
             special_tokens=around,
         )
-    return PreTrainedTokenizerFast(tokenizer_object=inner, **{f"{name}_token": text for name, text in special.items()})
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner, **{f"{name}_token": text for name, text in special.items()}
+    )
 
 
 def tiny_model(kind: str, *, layers: int = 3, seed: int = 0) -> PreTrainedModel:
@@ -68,18 +96,32 @@ def tiny_checkpoint(folder: Path, kind: str = "bert", *, layers: int = 3, seed: 
 
 
 def tiny_architecture(folder: Path, kind: Any) -> Path:
-    """Create a folder with a small random model of a configuration class, with its head of masked words."""
+    """Create a folder with a small random model of a configuration class, with its head of masked
+    words."""
     tokenizer = tiny_tokenizer("roberta")
-    names = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 16}
+    names = {
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "hidden_size": 16,
+        "intermediate_size": 16,
+    }
     if kind is transformers.DistilBertConfig:
         names = {"n_layers": 2, "n_heads": 2, "dim": 16, "hidden_dim": 16}
     if kind in (transformers.AlbertConfig, transformers.ElectraConfig):
         names["embedding_size"] = 8
-    own = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]} if kind is transformers.DebertaV2Config else {}
-    special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "cls", "sep")}
+    own = (
+        {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
+        if kind is transformers.DebertaV2Config
+        else {}
+    )
+    special = {
+        f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "cls", "sep")
+    }
     special |= {"bos_token_id": special["cls_token_id"], "eos_token_id": special["sep_token_id"]}
     torch.manual_seed(0)
-    config = kind(vocab_size=len(tokenizer), max_position_embeddings=POSITIONS + 2, **names, **own, **special)
+    config = kind(
+        vocab_size=len(tokenizer), max_position_embeddings=POSITIONS + 2, **names, **own, **special
+    )
     transformers.AutoModelForMaskedLM.from_config(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -92,13 +134,18 @@ def tiny_sentences(count: int, *, seed: int = 0, longest: int = 12) -> list[str]
     def draw(bound: int) -> int:
         return int(torch.randint(bound, (1,), generator=generator))
 
-    return [" ".join(WORDS[draw(len(WORDS))] for _ in range(1 + draw(longest))) for _ in range(count)]
+    return [
+        " ".join(WORDS[draw(len(WORDS))] for _ in range(1 + draw(longest))) for _ in range(count)
+    ]
 
 
 def enlarged(source: Path, target: Path, factor: float) -> Path:
     """Copy a checkpoint with all weights, except the LayerNorms', multiplied by `factor`."""
     shutil.copytree(source, target)
     weights = load_file(target / "model.safetensors")
-    larger = {name: value * factor if "LayerNorm" not in name else value for name, value in weights.items()}
+    larger = {
+        name: value * factor if "LayerNorm" not in name else value
+        for name, value in weights.items()
+    }
     save_file(larger, target / "model.safetensors", metadata={"format": "pt"})
     return target

@@ -18,14 +18,18 @@ SUITE = "world-dev"
 
 def first_pairs(count: int) -> Pairs:
     pairs = load_pairs(SUITE)
-    columns = {name: getattr(pairs, name)[:count] for name in ("sentence1", "sentence2", "gold", "pair_id")}
+    columns = {
+        name: getattr(pairs, name)[:count] for name in ("sentence1", "sentence2", "gold", "pair_id")
+    }
     return dataclasses.replace(pairs, **columns)
 
 
 PAIRS = first_pairs(210)
 
 
-def write_run(root: Path, config: TrainingConfig | BaselineConfig, noise: float, *, pairs: int | None = None) -> Run:
+def write_run(
+    root: Path, config: TrainingConfig | BaselineConfig, noise: float, *, pairs: int | None = None
+) -> Run:
     """Write a finished run with scores of gold plus noise, more noise before training."""
     run = Run.open(config, root)
     draw = np.random.default_rng([config.seed, round(100 * noise)])
@@ -36,7 +40,10 @@ def write_run(root: Path, config: TrainingConfig | BaselineConfig, noise: float,
         queries = per_query_metrics(rankings)
         half = ["odd" if number % 2 else "even" for number in range(len(gold))]
         subsets = {
-            name: {"spearman": metrics.spearman(gold[start::2], predicted[: len(gold)][start::2]), "n": len(gold) // 2}
+            name: {
+                "spearman": metrics.spearman(gold[start::2], predicted[: len(gold)][start::2]),
+                "n": len(gold) // 2,
+            }
             for start, name in enumerate(["even", "odd"])
         }
         value = {
@@ -49,6 +56,9 @@ def write_run(root: Path, config: TrainingConfig | BaselineConfig, noise: float,
         }
         scores = {"suite": SUITE, "subset": half, "pair_id": PAIRS.pair_id[:pairs], "gold": gold}
         run.write_evaluation(
-            {SUITE: value}, pd.DataFrame({**scores, "predicted": predicted[: len(gold)]}), rankings, stage
+            {SUITE: value},
+            pd.DataFrame({**scores, "predicted": predicted[: len(gold)]}),
+            rankings,
+            stage,
         )
     return run

@@ -1,10 +1,27 @@
 from . import data as data, encoder as encoder, evaluation as evaluation, execution as execution
 from . import lessons as lessons, metrics as metrics, runs as runs, sweeps as sweeps, views as views
-from .config import CONFIGS as CONFIGS, BaselineConfig as BaselineConfig, TrainingConfig as TrainingConfig
-from .config import CompCSEConfig as CompCSEConfig, CoSENTConfig as CoSENTConfig, ListsConfig as ListsConfig
+from .config import (
+    CONFIGS as CONFIGS,
+    BaselineConfig as BaselineConfig,
+    TrainingConfig as TrainingConfig,
+)
+from .config import (
+    CompCSEConfig as CompCSEConfig,
+    CoSENTConfig as CoSENTConfig,
+    ListsConfig as ListsConfig,
+)
 from .config import MixedConfig as MixedConfig
-from .config import RankCSEConfig as RankCSEConfig, RankEncoderConfig as RankEncoderConfig, SimCSEConfig as SimCSEConfig
-from .data import Pairs as Pairs, Sentences as Sentences, load_pairs as load_pairs, load_sentences as load_sentences
+from .config import (
+    RankCSEConfig as RankCSEConfig,
+    RankEncoderConfig as RankEncoderConfig,
+    SimCSEConfig as SimCSEConfig,
+)
+from .data import (
+    Pairs as Pairs,
+    Sentences as Sentences,
+    load_pairs as load_pairs,
+    load_sentences as load_sentences,
+)
 from .data import load_dev as load_dev, load_suites as load_suites, load_training as load_training
 from .encoder import Encoder as Encoder
 from .errors import DataError as DataError, EncoderError as EncoderError, RunError as RunError

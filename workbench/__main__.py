@@ -7,11 +7,16 @@ import sys
 
 def _interrupt(*_: object) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would leave the kernel running
-    print("\ninterrupted; the same command goes on from the last saved state, if there is one", file=sys.stderr)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries report that their kernel or process has ended
+    print(
+        "\ninterrupted; the same command goes on from the last saved state, if there is one",
+        file=sys.stderr,
+    )
+    # Libraries report that their kernel or process has ended.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     import threading
 
-    end = threading.Timer(15, os._exit, [130])  # some libraries drop an exception that is raised while they load
+    # Some libraries drop an exception that is raised while they load.
+    end = threading.Timer(15, os._exit, [130])
     end.daemon = True
     end.start()
     raise SystemExit(130)
@@ -20,7 +25,8 @@ def _interrupt(*_: object) -> None:
 def main() -> None:
     """Run the command. Ctrl-C ends it with one line and exit code 130, from the first import on."""
     signal.signal(signal.SIGINT, _interrupt)
-    if file := os.environ.get("WORKBENCH_CELL"):  # a cell of a sweep ends with it, even after kill -9
+    # A cell of a sweep ends with it, even after kill -9.
+    if file := os.environ.get("WORKBENCH_CELL"):
         os.environ["WORKBENCH_CELL"] = ""  # commands in its notebook are not cells
         import threading
 
@@ -34,12 +40,14 @@ def main() -> None:
 
         command()
     finally:
-        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # some libraries raise another error instead
+        # Some libraries raise another error instead.
+        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
             raise SystemExit(130)
 
 
 def _end_with_parent() -> None:
-    """Interrupt this process once stdin, a pipe that the parent holds and never writes to, is closed."""
+    """Interrupt this process once stdin, a pipe that the parent holds and never writes to, is
+    closed."""
     os.read(0, 1)
     os.kill(os.getpid(), signal.SIGINT)
 

@@ -1,4 +1,5 @@
-"""Untrained baselines of the papers; BERT-flow is not implemented, data/published has its numbers."""
+"""Untrained baselines of the papers; BERT-flow is not implemented, data/published has its
+numbers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,22 +14,28 @@ from workbench.encoder import Encoder
 
 
 class Whitened:
-    """Pooled vectors of an encoder, whitened in float64 by PCA (BERT-whitening sec. 3) fitted on some sentences.
+    """Pooled vectors of an encoder, whitened in float64 by PCA (BERT-whitening sec. 3) fitted on
+    some sentences.
 
     width: directions kept, by falling variance; None: every direction in which the vectors vary.
     """
 
-    def __init__(self, encoder: Encoder, sentences: Sequence[str], *, width: int | None = None) -> None:
+    def __init__(
+        self, encoder: Encoder, sentences: Sequence[str], *, width: int | None = None
+    ) -> None:
         from sklearn.decomposition import PCA
 
         self.encoder = encoder
         vectors = encoder.encode(sentences, normalize_embeddings=False).double().numpy()
         self.pca = PCA(whiten=True, svd_solver="covariance_eigh").fit(vectors)
         variances = self.pca.explained_variance_
-        directions = int((variances > 1e-10 * variances[0]).sum())  # LayerNorm leaves one with rounding errors only
+        # LayerNorm leaves one with rounding errors only.
+        directions = int((variances > 1e-10 * variances[0]).sum())
         self.width = width or directions
         if not 0 < self.width <= directions:
-            raise ValueError(f"width is {width}, but {len(vectors)} vectors vary in {directions} directions only")
+            raise ValueError(
+                f"width is {width}, but {len(vectors)} vectors vary in {directions} directions only"
+            )
 
     def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
         pooled = self.encoder.encode(sentences, batch_size, normalize_embeddings=False)
@@ -37,7 +44,8 @@ class Whitened:
 
 
 class StaticWords:
-    """The mean of the backbone's word embeddings over a sentence's tokens, without special tokens or any layer."""
+    """The mean of the backbone's word embeddings over a sentence's tokens, without special tokens
+    or any layer."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
@@ -46,11 +54,14 @@ class StaticWords:
     def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
         rows = self.encoder.bare_rows(sentences)
         tokens, starts = torch.from_numpy(rows.flat).long(), torch.from_numpy(rows.starts)
-        return functional.normalize(functional.embedding_bag(tokens, self.table, starts, mode="mean"), dim=1)
+        return functional.normalize(
+            functional.embedding_bag(tokens, self.table, starts, mode="mean"), dim=1
+        )
 
 
 class TfIdf:
-    """Word counts, weighted by log((1 + n) / (1 + sentences with the word)) + 1 over the sentences fitted on.
+    """Word counts, weighted by log((1 + n) / (1 + sentences with the word)) + 1 over the sentences
+    fitted on.
 
     `encode` is dense, as wide as the vocabulary: use `score` for large suites.
     """
@@ -58,7 +69,9 @@ class TfIdf:
     def __init__(self, sentences: Sequence[str], *, words: int | None = None) -> None:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        self._vectorizer: Any = TfidfVectorizer(token_pattern=r"(?u)\b\w+\b", max_features=words).fit(sentences)
+        self._vectorizer: Any = TfidfVectorizer(
+            token_pattern=r"(?u)\b\w+\b", max_features=words
+        ).fit(sentences)
 
     def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
         return torch.from_numpy(self._vectorizer.transform(sentences).toarray()).float()

@@ -1,8 +1,9 @@
-"""Find a checkpoint by name, without torch; only safetensors are read, and no code of a checkpoint is executed.
+"""Find a checkpoint by name, without torch; only safetensors are read, and no code of a checkpoint
+is executed.
 
-data/checkpoints.toml has the pooling of published checkpoints by name, which the hub does not. A key in the files of a
-SentenceTransformer that could change a vector is read, or the checkpoint is refused with its name.
-"""
+data/checkpoints.toml has the pooling of published checkpoints by name, which the hub does not. A
+key in the files of a SentenceTransformer that could change a vector is read, or the checkpoint is
+refused with its name."""
 
 import json
 import logging
@@ -31,7 +32,8 @@ _LOG = logging.getLogger("workbench")
 POOLINGS: tuple[str, ...] = get_args(get_args(Pooling)[0])
 SETTINGS_FILE = "encoder.json"
 USAGE_FILE = "config_sentence_transformers.json"
-# The mode of a Pooling module -> its flag in the files of sentence-transformers 2 to 5, in their order.
+# The mode of a Pooling module -> its flag in the files of sentence-transformers 2 to 5, in their
+# order.
 FLAGS = {
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
@@ -40,8 +42,8 @@ FLAGS = {
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
-# Each pooling as modules of a SentenceTransformer; a mode of FLAGS stands for a Pooling module in that mode. No module
-# of theirs reads the [MASK] of a template.
+# Each pooling as modules of a SentenceTransformer; a mode of FLAGS stands for a Pooling module in
+# that mode. No module of theirs reads the [MASK] of a template.
 STEPS: dict[str, tuple[str, ...]] = {
     "cls": ("cls",),
     "mean": ("mean",),
@@ -73,10 +75,10 @@ _ST_FILES = ["*.bin", "adapter*.safetensors", "[0-9]*_*/*"]
 class Reading:
     """How sentences are read.
 
-    template: text around a sentence, only for pooling "mask". full_stop: appended to a sentence that ends in none of
-    `endings`. caution: difference from the published reading. prompt: text before a sentence; skips_prompt: its tokens
-    are left out of the mean. has_dense: layers follow the pooling. similarity: "cosine" or "dot".
-    """
+    template: text around a sentence, only for pooling "mask". full_stop: appended to a sentence
+        that ends in none of `endings`. caution: difference from the published reading. prompt: text
+        before a sentence; skips_prompt: its tokens are left out of the mean. has_dense: layers
+        follow the pooling. similarity: "cosine" or "dot"."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # of encoder.json
 
@@ -94,16 +96,24 @@ class Reading:
         if self.pooling not in POOLINGS:
             raise EncoderError(f"pooling is {self.pooling!r}; choose one of {', '.join(POOLINGS)}")
         if self.template is not None and self.pooling != "mask":
-            raise EncoderError(f"a template needs pooling='mask', not {self.pooling!r}; set it, or remove the template")
+            raise EncoderError(
+                f"a template needs pooling='mask', not {self.pooling!r}; set it, or "
+                "remove the template"
+            )
 
     def add_full_stop(self, sentence: str) -> str:
         """Return the sentence as the authors of the checkpoint put it into the template."""
         text = sentence.rstrip()
-        return f"{text}{self.full_stop}" if self.full_stop and text and text[-1] not in self.endings else sentence
+        return (
+            f"{text}{self.full_stop}"
+            if self.full_stop and text and text[-1] not in self.endings
+            else sentence
+        )
 
 
 def published_reading(name: str) -> Reading | None:
-    """Return the reading of a published checkpoint by its hub id or folder, None for an unknown name."""
+    """Return the reading of a published checkpoint by its hub id or folder, None for an unknown
+    name."""
     entry = published_entry(name)
     return entry and Reading(**{key: text for key, text in entry.items() if key != "name"})
 
@@ -112,12 +122,13 @@ def published_reading(name: str) -> Reading | None:
 class Checkpoint:
     """A checkpoint on this machine.
 
-    source: its origin, for the record. folder: where in `root` config, weights and tokenizer are. stored: the reading
-    in its files. foreign: parts that an Encoder lacks: modules or similarity of a SentenceTransformer, the head of a
-    classifier. max_seq_length: limit in tokens of a SentenceTransformer. prompts: its prompts by name.
-    kind: "static" for one vector per token, "st" for what SentenceTransformer itself is to load. columns: how many its
-    vector has, None for all. layers: kind and folder of the modules over its pooling.
-    """
+    source: its origin, for the record. folder: where in `root` config, weights and tokenizer are.
+        stored: the reading in its files. foreign: parts that an Encoder lacks: modules or
+        similarity of a SentenceTransformer, the head of a classifier. max_seq_length: limit in
+        tokens of a SentenceTransformer. prompts: its prompts by name.
+    kind: "static" for one vector per token, "st" for what SentenceTransformer itself is to load.
+        columns: how many its vector has, None for all. layers: kind and folder of the modules over
+        its pooling."""
 
     name: str
     source: str
@@ -141,20 +152,25 @@ class Checkpoint:
     def read(self, pooling: str | None = None, template: str | None = None) -> Reading | None:
         """Return the reading asked for, else the stored one, else the published one, else None.
 
-        Raises EncoderError for an unknown pooling, a template without pooling "mask", and foreign parts.
-        """
+        Raises EncoderError for an unknown pooling, a template without pooling "mask", and foreign
+        parts."""
         chosen = Reading(current_value(pooling)) if pooling else None
         if self.foreign and (chosen is None or self.kind == "static"):
             raise EncoderError(
-                f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support; "
+                f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder "
+                "does not support; "
                 f"if SentenceTransformer saved it, evaluate it as st:{self.name}, "
                 f"or set pooling ({', '.join(POOLINGS)}) to use its backbone without that"
             )
         saved = ", ".join([*([self.stored.pooling] if self.stored else []), *self.foreign])
         if chosen and saved not in ("", chosen.pooling):
-            _LOG.warning("%s was saved with %s; pooling %r was asked for", self.name, saved, chosen.pooling)
+            _LOG.warning(
+                "%s was saved with %s; pooling %r was asked for", self.name, saved, chosen.pooling
+            )
         readings = [one for one in (self.stored, published_reading(self.name), chosen) if one]
-        reading = next((one for one in readings if chosen is None or one.pooling == chosen.pooling), None)
+        reading = next(
+            (one for one in readings if chosen is None or one.pooling == chosen.pooling), None
+        )
         if template is not None:
             reading = replace(reading or Reading(), template=template)
         if reading is not None and reading.caution:
@@ -163,7 +179,8 @@ class Checkpoint:
 
 
 def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
-    """Return the checkpoint of this name: bundled, else a folder or a finished run, else a repository of the hub.
+    """Return the checkpoint of this name: bundled, else a folder or a finished run, else a
+    repository of the hub.
 
     "st:" before a name leaves it to SentenceTransformer, to evaluate, to look at and as a teacher.
     Raises EncoderError if there is none, or if its files are not those of an encoder.
@@ -177,7 +194,10 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
         source = f"folder:{root}"
     elif path.exists() or not HUB_ID.fullmatch(plain):
         bundled = ", ".join(map(repr, BUNDLED_MODELS))
-        raise EncoderError(f"{plain!r} is neither a folder nor a hub id (owner/name); bundled encoders are {bundled}")
+        raise EncoderError(
+            f"{plain!r} is neither a folder nor a hub id (owner/name); bundled encoders "
+            f"are {bundled}"
+        )
     else:
         files = _HUB_FILES if plain == name else [*_HUB_FILES, *_ST_FILES]
         root = _download_files(plain, revision or PUBLISHED["safetensors"].get(plain), files)
@@ -185,7 +205,9 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
     if plain != name:
         kind = read_file(root / USAGE_FILE, _Other).model_type or _ST
         if kind != _ST:  # which SentenceTransformer would replace by a mean over tokens
-            raise EncoderError(f"{name} is a {kind}, which has no vector of a sentence; take a SentenceTransformer")
+            raise EncoderError(
+                f"{name} is a {kind}, which has no vector of a sentence; take a SentenceTransformer"
+            )
         return Checkpoint(name, f"st:{source}", root, root, kind="st")
     return _inspect(root, name, source)
 
@@ -193,19 +215,27 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
 def encoder_folder(folder: Path) -> Path:
     """Return the encoder's folder if `folder` is a finished run or its encoder, otherwise `folder`.
 
-    Raises EncoderError for an unfinished run, and for an encoder that was changed after its run saved it.
-    """
-    run = folder.parent if folder.name == "encoder" and (folder.parent / "metrics.json").is_file() else folder
+    Raises EncoderError for an unfinished run, and for an encoder that was changed after its run
+    saved it."""
+    run = (
+        folder.parent
+        if folder.name == "encoder" and (folder.parent / "metrics.json").is_file()
+        else folder
+    )
     facts = read_file(run / "config.json", _Other)
     if facts.settings is None:
         return folder
     if not (run / "metrics.json").is_file():
         raise EncoderError(
-            f"{folder} is a run that is not finished: finish it, or use its best encoder so far: {folder / 'encoder'}"
+            f"{folder} is a run that is not finished: finish it, or use its best encoder "
+            f"so far: {folder / 'encoder'}"
         )
     saved = facts.files.get("encoder")
     if saved is not None and saved.get("sha256") != checkpoint_checksum(run):
-        raise EncoderError(f"{run / 'encoder'} was changed after the run saved it: restore it, or run again elsewhere")
+        raise EncoderError(
+            f"{run / 'encoder'} was changed after the run saved it: restore it, or run "
+            "again elsewhere"
+        )
     return run / "encoder"
 
 
@@ -216,7 +246,8 @@ def _download_files(name: str, revision: str | None, files: list[str]) -> Path:
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=files))
     except Exception as error:  # the hub's client raises a dozen unrelated types for "no network"
-        near = did_you_mean(name, BUNDLED_MODELS, cutoff=0.9)  # any other name may well be one of the hub
+        # Any other name may well be one of the hub.
+        near = did_you_mean(name, BUNDLED_MODELS, cutoff=0.9)
         command = f"hf download {name} --revision {revision or 'main'}"
         raise EncoderError(
             f"{name!r}{near} is no local folder and cannot be fetched ({error}); "
@@ -231,7 +262,8 @@ def _require_empty(value: Any) -> Any:
 
 
 class _File(BaseModel):
-    """A JSON object in the files of a SentenceTransformer; an unknown key may only be empty. Any: changes no vector."""
+    """A JSON object in the files of a SentenceTransformer; an unknown key may only be empty. Any:
+    changes no vector."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     __pydantic_extra__: dict[str, Annotated[Any, AfterValidator(_require_empty)]]
@@ -255,8 +287,22 @@ class _Usage(_File):
 
 
 _Argument = Literal[
-    *("output_hidden_states", "use_cache", "dtype", "torch_dtype", "attn_implementation", "device_map", "use_fast"),
-    *("use_safetensors", "low_cpu_mem_usage", "add_pooling_layer", "padding_side", "trust_remote_code"),
+    *(
+        "output_hidden_states",
+        "use_cache",
+        "dtype",
+        "torch_dtype",
+        "attn_implementation",
+        "device_map",
+        "use_fast",
+    ),
+    *(
+        "use_safetensors",
+        "low_cpu_mem_usage",
+        "add_pooling_layer",
+        "padding_side",
+        "trust_remote_code",
+    ),
 ]
 _Arguments = dict[_Argument, Any]  # those of other libraries that change no vector
 
@@ -277,7 +323,9 @@ class _Transformer(_File):
 
 
 class _Pooling(_File):
-    width: PositiveInt = Field(validation_alias=AliasChoices("embedding_dimension", "word_embedding_dimension"))
+    width: PositiveInt = Field(
+        validation_alias=AliasChoices("embedding_dimension", "word_embedding_dimension")
+    )
     include_prompt: bool = True
     pooling_mode: str | list[str] = []
     pooling_mode_cls_token: bool = False
@@ -323,7 +371,8 @@ class _Other(_File):
 
 
 def read_file(path: Path, kind: Any) -> Any:
-    """Return a JSON file of a checkpoint as a pydantic type, `kind()` without it; EncoderError if it cannot be used."""
+    """Return a JSON file of a checkpoint as a pydantic type, `kind()` without it; EncoderError if
+    it cannot be used."""
 
     def drop_nulls(content: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in content.items() if value is not None}
@@ -338,7 +387,9 @@ def read_file(path: Path, kind: Any) -> Any:
         if isinstance(error, ValidationError):
             fault = error.errors()[0]
             place = ".".join(map(str, fault["loc"])) or "it"
-            reason = f"{place} = {fault['input']!r:.80} is not read by an Encoder: {fault['msg']:.60}"
+            reason = (
+                f"{place} = {fault['input']!r:.80} is not read by an Encoder: {fault['msg']:.60}"
+            )
         raise EncoderError(
             f"{path} cannot be read: {reason}; correct it or copy the checkpoint again, "
             "or evaluate it as st:FOLDER if SentenceTransformer reads it"
@@ -346,7 +397,8 @@ def read_file(path: Path, kind: Any) -> Any:
 
 
 def _read_modules(root: Path) -> tuple[list[tuple[str, Path]], bool]:
-    """Return kind and folder of each module of a SentenceTransformer, and whether pooling leaves out the prompt.
+    """Return kind and folder of each module of a SentenceTransformer, and whether pooling leaves
+    out the prompt.
 
     The kind of a Pooling module is its mode. Raises EncoderError for files that no Encoder reads.
     """
@@ -373,7 +425,8 @@ _KINDS: dict[str, type[_File]] = {"Pooling": _Pooling, "Dense": DenseFile, "Norm
 
 
 def _inside(root: Path, path: str) -> Path:
-    """Return `path` in `root`; EncoderError if it leads out of it (a link to a file may: hub caches have them)."""
+    """Return `path` in `root`; EncoderError if it leads out of it (a link to a file may: hub caches
+    have them)."""
     place = root / path
     folder = place if place.is_dir() else place.parent
     if not folder.resolve().is_relative_to(root.resolve()):
@@ -385,7 +438,8 @@ def _inside(root: Path, path: str) -> Path:
 
 
 def _inspect(root: Path, name: str, source: str) -> Checkpoint:
-    """Return the checkpoint in `root` as encoder.json, else the files of a SentenceTransformer, describe it."""
+    """Return the checkpoint in `root` as encoder.json, else the files of a SentenceTransformer,
+    describe it."""
     model_type = read_file(root / USAGE_FILE, _Other).model_type or _ST
     is_st = model_type == _ST
     foreign = [] if is_st else [f"model_type {model_type!r}"]
@@ -414,7 +468,9 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     facts: dict[str, Any] = {"prompts": prompts, "columns": usage.truncate_dim}
     if first == "StaticEmbedding":
         foreign += sorted({*kinds[1:], similarity, prompt} - {"Normalize", "cosine", ""})
-        return Checkpoint(name, source, root, folder, foreign=tuple(foreign), kind="static", **facts)
+        return Checkpoint(
+            name, source, root, folder, foreign=tuple(foreign), kind="static", **facts
+        )
     path = root / SETTINGS_FILE
     own = read_file(path, Reading) if path.is_file() else None
     pooling: Any = own.pooling if own else _PLAIN.get("".join(kinds[1:2]))
@@ -438,12 +494,15 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
             f"{root}: {SETTINGS_FILE} and the files of SentenceTransformer differ ({kinds[1:]}); "
             f"restore the folder, or remove {SETTINGS_FILE} to read the others"
         )
-    if not pooling:  # the backbone under a classifier, such as a cross-encoder, was trained for none
+    # The backbone under a classifier, such as a cross-encoder, was trained for none.
+    if not pooling:
         foreign += [kind for kind in config.architectures if "ForSequenceClassification" in kind]
     files = sorted(folder.glob("sentence_*_config.json"))  # of "bert", formerly also "roberta", ...
     # Other kinds of models cut as their tokenizer says.
     cuts = read_file(files[0], _Transformer) if kinds and files else _Transformer()
-    limit = cuts.max_seq_length or read_file(folder / "tokenizer_config.json", _Other).model_max_length
+    limit = (
+        cuts.max_seq_length or read_file(folder / "tokenizer_config.json", _Other).model_max_length
+    )
     if limit and (root / "modules.json").is_file():
         facts["max_seq_length"] = int(limit)
     return Checkpoint(
@@ -460,7 +519,8 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files of a model's weights, one or several shards; none if there is no safetensors."""
+    """Return the files of a model's weights, one or several shards; none if there is no
+    safetensors."""
     index = read_file(folder / "model.safetensors.index.json", _Other)
     shards = [_inside(folder, shard) for shard in sorted({*index.weight_map.values()})]
     whole = folder / "model.safetensors"
@@ -468,7 +528,8 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def _require_files(folder: Path, name: str) -> None:
-    """Raise EncoderError with the cause if a folder is not a model of transformers in safetensors."""
+    """Raise EncoderError with the cause if a folder is not a model of transformers in
+    safetensors."""
     if (folder / "adapter_config.json").is_file():
         raise EncoderError(
             f"{folder} has an adapter (adapter_config.json), which the package peft alone applies; "
@@ -481,14 +542,17 @@ def _require_files(folder: Path, name: str) -> None:
         )
     if not weight_files(folder):
         raise EncoderError(
-            f"{folder} has no model.safetensors; ONNX is not read, and pickled weights can execute code; "
-            "convert them by AutoModel's save_pretrained, name a pull request on the hub that does: "
+            f"{folder} has no model.safetensors; ONNX is not read, and pickled weights "
+            "can execute code; "
+            "convert them by AutoModel's save_pretrained, name a pull request on the hub "
+            "that does: "
             f'revisions={{"{name}": "refs/pr/<number>"}}, or, {USE_ST}{name}'
         )
 
 
 def check_architectures(folder: Path) -> list[str]:
-    """Return the classes of the backbones of a checkpoint's weights; warn if it brings code of its own.
+    """Return the classes of the backbones of a checkpoint's weights; warn if it brings code of its
+    own.
 
     Raises EncoderError if a class is none of transformers.
     """
@@ -498,15 +562,19 @@ def check_architectures(folder: Path) -> list[str]:
     config = read_file(path, _Other)
     backbones = []
     for kind in config.architectures:
-        # "BertForCL" is another head over the library's BertModel, "JinaBertForMaskedLM" has another backbone.
+        # "BertForCL" is another head over the library's BertModel, "JinaBertForMaskedLM" has
+        # another backbone.
         family = kind.partition("For")[0]
         backbone = f"{family.removesuffix('Model')}Model"
         if not (hasattr(transformers, kind) or hasattr(transformers, backbone)):
-            raise EncoderError(f"{path}: the weights are of a {kind}, no class of transformers; {_OWN_CODE}")
+            raise EncoderError(
+                f"{path}: the weights are of a {kind}, no class of transformers; {_OWN_CODE}"
+            )
         backbones.append(backbone)
     if config.auto_map:
         _LOG.warning(
-            "%s has code of its own (auto_map in config.json), which is not run: its vectors may differ; "
+            "%s has code of its own (auto_map in config.json), which is not run: its "
+            "vectors may differ; "
             "compare one with an example of its authors",
             folder,
         )

@@ -45,7 +45,9 @@ app.add_typer(runs_app)
 MethodName = Annotated[str, Argument(help=f"One of: {', '.join(CONFIGS)}.")]
 Profile = Annotated[str, Option(help="demo: bundled data, on a laptop; paper: the authors'.")]
 Columns = Annotated[str, Option(help="ROLE=COLUMN,...; by default guessed from their names.")]
-Scale = Annotated[tuple[float, float] | None, Option(help="Range of the scores; by default guessed from them.")]
+Scale = Annotated[
+    tuple[float, float] | None, Option(help="Range of the scores; by default guessed from them.")
+]
 Kind = StrEnum("Kind", ["sentences", "pairs", "triplets", "labelled"])
 Share = Annotated[float, Option(min=0, max=1, help="Share of the queries.")]
 LabOptions = Annotated[Words, Option("--with", help="Option for JupyterLab: --with=--port=9000.")]
@@ -53,9 +55,14 @@ NoBrowser = Annotated[bool, Option("--no-browser", help="Only print JupyterLab's
 
 
 @app.callback(help=__doc__, invoke_without_command=True)
-def _options(version: Annotated[bool, Option("--version", help="Print version and path.")] = False) -> None:
+def _options(
+    version: Annotated[bool, Option("--version", help="Print version and path.")] = False,
+) -> None:
     if version:
-        echo(f"ranking-workbench {metadata.version('ranking-workbench')}, Python {sys.version.split()[0]}, {PACKAGE}")
+        echo(
+            f"ranking-workbench {metadata.version('ranking-workbench')}, Python "
+            f"{sys.version.split()[0]}, {PACKAGE}"
+        )
 
 
 @app.command()
@@ -68,14 +75,18 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     setting: Settings = None,
     runs: Runs = "runs",
     notebook: Notebook = True,
-    html: Annotated[bool, Option("--html", help="Also write the executed notebook as a web page.")] = False,
+    html: Annotated[
+        bool, Option("--html", help="Also write the executed notebook as a web page.")
+    ] = False,
 ) -> None:
     """Train and evaluate a method, by default by executing its notebook."""
     overrides = overrides_of([*(changes or []), *(setting or [])], runs)
     if html and not notebook:
         raise SettingError("--html needs the notebook; leave out --no-notebook")
     if notebook:
-        finished = workbench.run_method(method, profile=profile, seed=seed, overrides=overrides, runs_root=runs)
+        finished = workbench.run_method(
+            method, profile=profile, seed=seed, overrides=overrides, runs_root=runs
+        )
     else:
         finished = workbench.run(CONFIGS[method].from_parameters(profile, seed, overrides), runs)
     print_scores(finished)
@@ -93,20 +104,29 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
 @app.command()
 @steady_stdout()
 def demo(runs: Runs = "runs") -> None:
-    """Train SimCSE on bundled data with three seeds; print the scores before and after, and write web pages."""
+    """Train SimCSE on bundled data with three seeds; print the scores before and after, and write
+    web pages."""
     echo("training SimCSE with three seeds, about a minute each")
     for seed in range(3):
         run("simcse", seed=seed, runs=runs, html=True)
-    print_table(workbench.views.seed_table(workbench.views.finished_runs(runs, "world-test")).reset_index())
+    print_table(
+        workbench.views.seed_table(workbench.views.finished_runs(runs, "world-test")).reset_index()
+    )
     echo("next: make lab, or workbench lab, and open 00_tour.ipynb")
 
 
 @app.command()
 @steady_stdout()
 def evaluate(
-    model: Annotated[str, Argument(help="A folder, run, hub id, or bundled name such as english-encoder.")],
-    suites: Annotated[str, Option(help="Datasets or files, separated by commas; by default the profile's.")] = "",
-    profile: Annotated[str, Option(help="as-it-is, first-last, mean, whitening, static, ...")] = "as-it-is",
+    model: Annotated[
+        str, Argument(help="A folder, run, hub id, or bundled name such as english-encoder.")
+    ],
+    suites: Annotated[
+        str, Option(help="Datasets or files, separated by commas; by default the profile's.")
+    ] = "",
+    profile: Annotated[
+        str, Option(help="as-it-is, first-last, mean, whitening, static, ...")
+    ] = "as-it-is",
     setting: Settings = None,
     runs: Runs = "runs",
 ) -> None:
@@ -141,27 +161,38 @@ def notebooks(folder: Annotated[Path, Argument(help="Existing notebooks there st
 
 @app.command()
 def lab(
-    folder: Annotated[Path, Argument(help="Missing notebooks are copied to it.")] = Path("my-notebooks"),
+    folder: Annotated[Path, Argument(help="Missing notebooks are copied to it.")] = Path(
+        "my-notebooks"
+    ),
     options: LabOptions = None,
     no_browser: NoBrowser = False,
 ) -> None:
     """Open JupyterLab on the notebooks; their runs are in runs/ next to the folder."""
     notebooks(folder)
-    open_lab(folder.resolve() / "00_tour.ipynb", folder.resolve().parent, options, no_browser=no_browser)
+    open_lab(
+        folder.resolve() / "00_tour.ipynb", folder.resolve().parent, options, no_browser=no_browser
+    )
 
 
 @app.command()
 def look(  # noqa: PLR0917
     models: Annotated[Words, Argument(help="Folders, runs, hub ids, bundled names.")] = None,
-    on: Annotated[str, Option(help="Your file or a dataset; by default stsb-test or ladders-all.")] = "",
+    on: Annotated[
+        str, Option(help="Your file or a dataset; by default stsb-test or ladders-all.")
+    ] = "",
     name: Annotated[Words, Option(help="Name of a model in the views; once for each.")] = None,
-    html: Annotated[Path | None, Option(help="Write the pairs as a page, and open nothing.")] = None,
-    notebook: Annotated[Path | None, Option(help="Write the notebook here, and open nothing.")] = None,
+    html: Annotated[
+        Path | None, Option(help="Write the pairs as a page, and open nothing.")
+    ] = None,
+    notebook: Annotated[
+        Path | None, Option(help="Write the notebook here, and open nothing.")
+    ] = None,
     runs: Runs = "runs",
     options: LabOptions = None,
     no_browser: NoBrowser = False,
 ) -> None:
-    """Look at how encoders, by default english-encoder and word overlap, rank scored pairs and your own sentences."""
+    """Look at how encoders, by default english-encoder and word overlap, rank scored pairs and your
+    own sentences."""
     from workbench.checkpoints import find_checkpoint
     from workbench.views.ask import WORDS, named
 
@@ -169,7 +200,8 @@ def look(  # noqa: PLR0917
     is_wanted = output.suffix == (".html" if html else ".ipynb") and not (html and notebook)
     if not (is_wanted and output.absolute().parent.is_dir()):
         raise SettingError(
-            f"give either --html FILE.html or --notebook FILE.ipynb, in a folder that exists, not {output}"
+            "give either --html FILE.html or --notebook FILE.ipynb, in a folder that "
+            f"exists, not {output}"
         )
     on = on or ("stsb-test" if workbench.data.checksum_here("stsb-test") else "ladders-all")
     pairs = workbench.data.load_pairs(on)
@@ -180,7 +212,10 @@ def look(  # noqa: PLR0917
         warn_of(Path(source))
     labels = name or [*named(sources)]
     if not len(labels) == len({*labels}) == len(sources):
-        raise SettingError(f"{len(sources)} models need as many different names, not {', '.join(labels)}; give --name")
+        raise SettingError(
+            f"{len(sources)} models need as many different names, not "
+            f"{', '.join(labels)}; give --name"
+        )
     encoders = dict(zip(labels, sources, strict=True))
     if html:
         explorer = workbench.views.PairExplorer(encoders, on)
@@ -197,7 +232,8 @@ def look(  # noqa: PLR0917
 
 
 def write_look(path: Path, encoders: dict[str, str], on: str, pairs: Any) -> None:
-    """Write the notebook of `look`, or keep it; SettingError if it exists and looks at other encoders or data."""
+    """Write the notebook of `look`, or keep it; SettingError if it exists and looks at other
+    encoders or data."""
     import nbformat
 
     def near(name: str) -> str:
@@ -209,7 +245,9 @@ def write_look(path: Path, encoders: dict[str, str], on: str, pairs: Any) -> Non
         "query": pairs.sentence1[0],
         "targets": list(dict.fromkeys(pairs.sentence2))[:6],
     }
-    texts = {name: json.dumps(value, indent=4, ensure_ascii=False) for name, value in values.items()}
+    texts = {
+        name: json.dumps(value, indent=4, ensure_ascii=False) for name, value in values.items()
+    }
     page = nbformat.read(PACKAGE / "lab" / "look.json", 4)
     for cell in page.cells:
         template = string.Template(cell.source)
@@ -217,7 +255,9 @@ def write_look(path: Path, encoders: dict[str, str], on: str, pairs: Any) -> Non
     if not path.exists():
         nbformat.write(page, path)
     elif page.cells[1].source not in [cell.source for cell in nbformat.read(path, 4).cells]:
-        raise SettingError(f"{path} looks at other encoders or data; rename it, or choose another --notebook")
+        raise SettingError(
+            f"{path} looks at other encoders or data; rename it, or choose another --notebook"
+        )
 
 
 def open_lab(notebook: Path, root: Path, options: Words, *, no_browser: bool) -> None:
@@ -237,7 +277,9 @@ def list_data(kind: Annotated[Kind | None, Option(help="List only this kind.")] 
     """List every dataset with its kind, source and licence."""
     import pandas as pd
 
-    sets: Any = pd.DataFrame([workbench.data.describe(name) for name in workbench.data.dataset_names(kind)])
+    sets: Any = pd.DataFrame(
+        [workbench.data.describe(name) for name in workbench.data.dataset_names(kind)]
+    )
     print_table(sets[["name", "kind", "title", "rows", "scale", "source", "licence"]])
 
 
@@ -256,13 +298,19 @@ def check_data(
     table: Any = workbench.data.check(names, **options)
     print_table(table.drop(columns="problem"))
     for row in table[table["problem"] != ""].to_dict("records"):
-        echo(row["problem"] if row["problem"].startswith(row["name"]) else f"{row['name']}: {row['problem']}")
+        echo(
+            row["problem"]
+            if row["problem"].startswith(row["name"])
+            else f"{row['name']}: {row['problem']}"
+        )
     own: Any = table[table["status"] == "own file"]
     print_reports({name: workbench.data.load_data(name, **options) for name in own["name"]})
     if len(own) == 1:
         chosen = ["--columns", columns] if columns else []
         chosen += ["--scale", *map(str, scale)] if scale else []
-        lines = workbench.data.training_commands(*own[["name", "kind"]].iloc[0], options=shlex.join(chosen))
+        lines = workbench.data.training_commands(
+            *own[["name", "kind"]].iloc[0], options=shlex.join(chosen)
+        )
         echo("\n" + "\n  ".join(lines))
     if names and workbench.data.unusable(table):
         raise Exit(1)
@@ -279,7 +327,9 @@ def split_data(  # noqa: PLR0917
     scale: Scale = None,
 ) -> None:
     """Split a file by query (first sentence) into train, dev and test."""
-    data = workbench.data.load_data(file, columns=workbench.data.parse_columns(columns), scale=scale)
+    data = workbench.data.load_data(
+        file, columns=workbench.data.parse_columns(columns), scale=scale
+    )
     parts = workbench.data.split(data, dev=dev, test=test, seed=seed)
     print_reports(dict(zip(workbench.data.write_split(parts, folder), parts.values(), strict=True)))
 
@@ -293,7 +343,8 @@ def print_reports(sets: dict[Any, Any]) -> None:
 
 
 def main() -> None:
-    """Run the command. Exit code 2 for input that is refused, 1 for a run that failed or is in use."""
+    """Run the command. Exit code 2 for input that is refused, 1 for a run that failed or is in
+    use."""
     sys.stdout = sys.stdout or io.StringIO()  # closed by >&-
     sys.stderr = sys.stderr and SteadyStream(sys.stderr)
     logging.basicConfig(level=logging.WARNING)
@@ -310,9 +361,15 @@ def main() -> None:
         problem = str(error)
         code = 1 if isinstance(error, RunError) else 2
     except ModuleNotFoundError as error:
-        problem = f'{error}; install it, or what every command uses: pip install "ranking-workbench[train,lab,slurm]"'
+        problem = (
+            f"{error}; install it, or what every command uses: pip install "
+            '"ranking-workbench[train,lab,slurm]"'
+        )
     except OSError as error:
         where = error.filename or "the output or the current folder"
-        problem = f"{where}: {error.strerror or error}; give a path that can be read and written, or free some space"
+        problem = (
+            f"{where}: {error.strerror or error}; give a path that can be read and written, "
+            "or free some space"
+        )
     echo(f"error: {problem}", err=True)
     sys.exit(code)

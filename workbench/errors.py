@@ -1,4 +1,5 @@
-"""The errors of the library; every message contains the value, and what is allowed or how to go on."""
+"""The errors of the library; every message contains the value, and what is allowed or how to go
+on."""
 
 import difflib
 from collections.abc import Iterable
@@ -27,7 +28,8 @@ class RunError(WorkbenchError, RuntimeError):
 
 
 def first_problem(problem: object) -> str:
-    """Return why reading failed, on one line; of pydantic's problems the first, with the value's place."""
+    """Return why reading failed, on one line; of pydantic's problems the first, with the value's
+    place."""
     if not isinstance(problem, ValidationError):
         return " ".join(str(problem).split())
     first = problem.errors()[0]

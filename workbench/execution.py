@@ -16,7 +16,8 @@ from workbench.printing import steady_stdout
 from workbench.runs import AnyPath, Facts, Run, finished_run
 
 _LOG = logging.getLogger("workbench")
-# Environment of a kernel. cuBLAS reads its setting at its first product, too late to be set in a notebook.
+# Environment of a kernel. cuBLAS reads its setting at its first product, too late to be set in a
+# notebook.
 _KERNEL = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     "PLOTLY_RENDERER": "plotly_mimetype",
@@ -26,11 +27,12 @@ _KERNEL = {
 
 
 def run(config: TrainingConfig, runs_root: AnyPath = "runs", *, quiet: bool = False) -> Run:
-    """Train and evaluate the run of `config` in this process and return it; a finished run is returned as it is.
+    """Train and evaluate the run of `config` in this process and return it; a finished run is
+    returned as it is.
 
-    An interrupted run under `runs_root` goes on from its last state. Raises SettingError, DataError or EncoderError
-    before training, and RunError if another process is working on this run, or if training failed.
-    """
+    An interrupted run under `runs_root` goes on from its last state. Raises SettingError, DataError
+    or EncoderError before training, and RunError if another process is working on this run, or if
+    training failed."""
     if finished := finished_run(config, runs_root):
         return finished
     check_settings(config)
@@ -42,8 +44,16 @@ def run(config: TrainingConfig, runs_root: AnyPath = "runs", *, quiet: bool = Fa
     with current.record_end():
         suites = workbench.load_suites(config)
         method = workbench.METHODS[config.method](config)
-        workbench.evaluate(method if method.pairwise else method.encoder, suites, run=current, stage="before")
-        workbench.fit(method, workbench.load_training(config), workbench.load_dev(config), run=current, quiet=quiet)
+        workbench.evaluate(
+            method if method.pairwise else method.encoder, suites, run=current, stage="before"
+        )
+        workbench.fit(
+            method,
+            workbench.load_training(config),
+            workbench.load_dev(config),
+            run=current,
+            quiet=quiet,
+        )
         workbench.evaluate(method, suites, run=current)
     return current
 
@@ -56,22 +66,36 @@ def run_method(
     overrides: Facts | None = None,
     runs_root: AnyPath = "runs",
 ) -> Run:
-    """Execute a method's notebook by papermill and return its run, which contains the executed notebook.
+    """Execute a method's notebook by papermill and return its run, which contains the executed
+    notebook.
 
-    A run that is finished and has its notebook is returned as it is. Raises SettingError or DataError before a kernel
-    starts, and RunError if the notebook fails, which then stays in the run's folder.
-    """
+    A run that is finished and has its notebook is returned as it is. Raises SettingError or
+    DataError before a kernel starts, and RunError if the notebook fails, which then stays in the
+    run's folder."""
     config = CONFIGS[method].from_parameters(profile, seed, overrides)
     root = Path(runs_root).expanduser().resolve()
     notebook = notebook_of(config.method)
     finished = finished_run(config, root)
-    if finished and (finished.path / "notebook.ipynb").is_file() and not finished.facts().get("failure"):
-        _LOG.info("%s is finished and used as it is; to run it again: workbench rm %s", finished.path, finished.path)
+    if (
+        finished
+        and (finished.path / "notebook.ipynb").is_file()
+        and not finished.facts().get("failure")
+    ):
+        _LOG.info(
+            "%s is finished and used as it is; to run it again: workbench rm %s",
+            finished.path,
+            finished.path,
+        )
         return finished
     check_settings(config)
     # As the settings read them: a relative path must also be valid in the kernel's own folder.
     changed = config.model_dump(mode="json", include=set(map(config.setting_name, overrides or {})))
-    parameters = {"profile": profile, "seed": config.seed, "overrides": changed, "runs_root": str(root)}
+    parameters = {
+        "profile": profile,
+        "seed": config.seed,
+        "overrides": changed,
+        "runs_root": str(root),
+    }
     current = Run.open(config, root)  # which refuses a run that another process works on
     current.release()  # to the kernel
     _LOG.info("running %s; history, scores and executed notebook: %s", notebook.name, current.path)
@@ -81,19 +105,22 @@ def run_method(
 
 
 def notebook_of(method: str) -> Path:
-    """Return the path of a method's notebook, `notebooks/NN_<method>.ipynb`. Raises SettingError if it has none."""
+    """Return the path of a method's notebook, `notebooks/NN_<method>.ipynb`. Raises SettingError if
+    it has none."""
     pattern = f"[0-9][0-9]_{method}.ipynb"
     paths = list(project_path("notebooks").glob(pattern))
     if len(paths) != 1:
         raise SettingError(
-            f"{method} has {len(paths)} notebooks {pattern} instead of one; run it without one: --no-notebook, in "
+            f"{method} has {len(paths)} notebooks {pattern} instead of one; run it "
+            "without one: --no-notebook, in "
             "Python workbench.run or sweep(..., notebook=False)"
         )
     return paths[0]
 
 
 def check_settings(config: TrainingConfig) -> None:
-    """Raise DataError, SettingError or EncoderError for data sets and encoders that training could not use.
+    """Raise DataError, SettingError or EncoderError for data sets and encoders that training could
+    not use.
 
     Encoders are fetched from the hub, data sets are not.
     """
@@ -105,16 +132,25 @@ def check_settings(config: TrainingConfig) -> None:
             held = kinds_of(name)
             if not {*held} & {*kinds}:
                 needed = " or ".join(kinds)
-                problems.append(f"{setting}: {name} holds {held[0]}; {config.method} needs {needed} there")
+                problems.append(
+                    f"{setting}: {name} holds {held[0]}; {config.method} needs {needed} there"
+                )
     broken = unusable(check(sorted(every)))
-    problems += [each if each.startswith(name) else f"{name}: {each}" for name, each in broken.items()]
+    problems += [
+        each if each.startswith(name) else f"{name}: {each}" for name, each in broken.items()
+    ]
     if problems:
         raise DataError("\n".join(problems))
     names = [config.train, *config.dev_sets, *config.suites]
     if shared := {name for name in names if names.count(name) > 1}:
-        _LOG.warning("%s is used twice among train, dev and suites: its scores are no test", ", ".join(shared))
+        _LOG.warning(
+            "%s is used twice among train, dev and suites: its scores are no test",
+            ", ".join(shared),
+        )
     for name in config.revisions.keys() - {*config.checkpoints}:
-        raise SettingError(f"revisions: {name!r} is not an encoder of these settings; correct or remove it")
+        raise SettingError(
+            f"revisions: {name!r} is not an encoder of these settings; correct or remove it"
+        )
     for name in dict.fromkeys(config.checkpoints):
         checkpoint = find_checkpoint(name, config.revisions.get(name))
         if name == config.encoder:
@@ -123,7 +159,8 @@ def check_settings(config: TrainingConfig) -> None:
 
 @steady_stdout()
 def execute(notebook: Path, output: Path, parameters: Facts) -> None:
-    """Execute `notebook` with `parameters` into `output`, also if a cell fails; then raise RunError."""
+    """Execute `notebook` with `parameters` into `output`, also if a cell fails; then raise
+    RunError."""
     import papermill
 
     failure = None
@@ -142,10 +179,15 @@ def execute(notebook: Path, output: Path, parameters: Facts) -> None:
                 start_timeout=120,
                 log_output=True,
                 stdout_file=sys.stdout,  # warnings and progress of the kernel
-                extra_arguments=["--IPKernelApp.log_level=50"],  # not that loopback is not encrypted
+                # Not that loopback is not encrypted.
+                extra_arguments=["--IPKernelApp.log_level=50"],
             )
     except Exception as error:  # of a cell, a kernel that died or never started, a full disk
-        problem = f"{error.ename}: {error.evalue}" if isinstance(error, papermill.PapermillExecutionError) else error
+        problem = (
+            f"{error.ename}: {error.evalue}"
+            if isinstance(error, papermill.PapermillExecutionError)
+            else error
+        )
         failure = RunError(f"{notebook.name} failed: {problem}\nthe executed notebook: {output}")
     if running.is_file():  # not reached after Ctrl-C, so an earlier notebook stays
         running.replace(output)

@@ -20,7 +20,17 @@ from workbench.errors import RunError
 
 PACKAGE = Path(__file__).resolve().parent
 # The endings of a user's own data files.
-OWN_FILES = (".txt", ".tsv", ".csv", ".jsonl", ".txt.gz", ".tsv.gz", ".csv.gz", ".jsonl.gz", ".parquet")
+OWN_FILES = (
+    ".txt",
+    ".tsv",
+    ".csv",
+    ".jsonl",
+    ".txt.gz",
+    ".tsv.gz",
+    ".csv.gz",
+    ".jsonl.gz",
+    ".parquet",
+)
 OWN_FILES += (".TXT", ".TSV", ".CSV", ".JSONL", ".PARQUET")
 # What may lie beside an encoder without any influence on its vectors; every other file counts.
 _WITHOUT_INFLUENCE = re.compile(
@@ -43,16 +53,23 @@ SAVED_BY_ENCODER = re.compile(
     re.VERBOSE,
 )
 # What an Encoder does not read, but SentenceTransformer may.
-_READ_BY_OTHERS = re.compile(r".*\.(py|bin|pt|pth|jinja)|(.*/)?(chat_template|generation_config)\.json")
+_READ_BY_OTHERS = re.compile(
+    r".*\.(py|bin|pt|pth|jinja)|(.*/)?(chat_template|generation_config)\.json"
+)
 # In an encoder of this project these repeat its other files, or are read by its method alone.
-_REPEATED = re.compile(r"(sentence_bert_config|config_sentence_transformers)\.json|corpus\.json\.gz")
+_REPEATED = re.compile(
+    r"(sentence_bert_config|config_sentence_transformers)\.json|corpus\.json\.gz"
+)
 _OLDER_VOCABULARY = re.compile(r"(?!sentencepiece\.bpe|spiece).*\.model")  # beside tokenizer.json
 
 
 def set_name(name: str | Path) -> str:
-    """Return the name of a set in metrics and tables: of a user's own file, its name without the endings."""
+    """Return the name of a set in metrics and tables: of a user's own file, its name without the
+    endings."""
     text = str(name)
-    return Path(text).name.removesuffix(".gz").rpartition(".")[0] if text.endswith(OWN_FILES) else text
+    return (
+        Path(text).name.removesuffix(".gz").rpartition(".")[0] if text.endswith(OWN_FILES) else text
+    )
 
 
 @contextmanager
@@ -82,8 +99,14 @@ def atomic_path(target: Path, *, folder: bool = False) -> Iterator[Path]:
 
 def _has_same_files(folder: Path, other: Path) -> bool:
     """Return whether two folders have the same files with the same bytes."""
-    names = {path.relative_to(root) for root in (folder, other) for path in root.rglob("*") if path.is_file()}
-    _, *differing = filecmp.cmpfiles(folder, other, names, shallow=False)  # those with other bytes, and absent ones
+    names = {
+        path.relative_to(root)
+        for root in (folder, other)
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+    # Those with other bytes, and absent ones.
+    _, *differing = filecmp.cmpfiles(folder, other, names, shallow=False)
     return not any(differing)
 
 
@@ -95,7 +118,8 @@ def atomic_write(target: Path) -> Iterator[TextIO]:
 
 
 def undo_write(target: Path) -> tuple[Path, Path]:
-    """Remove the two paths of an interrupted `atomic_path`, after restoring a folder that it had moved; return them."""
+    """Remove the two paths of an interrupted `atomic_path`, after restoring a folder that it had
+    moved; return them."""
     new, old = (target.with_name(f".{target.name}.{end}") for end in ("new", "old"))
     if old.exists() and not target.exists():
         old.rename(target)
@@ -141,25 +165,33 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 @contextmanager
-def reraise_os_error(path: Path, other: str = "a runs folder that can be written (--runs FOLDER)") -> Iterator[None]:
+def reraise_os_error(
+    path: Path, other: str = "a runs folder that can be written (--runs FOLDER)"
+) -> Iterator[None]:
     """Raise an OSError of the block as a RunError that names `path` and an alternative."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or error
-        raise RunError(f"cannot write under {path}: {reason}; free some space, or give {other}") from error
+        raise RunError(
+            f"cannot write under {path}: {reason}; free some space, or give {other}"
+        ) from error
 
 
 def text_checksum(*texts: str | bytes) -> str:
     """Return the sha256 of the concatenated texts, in hexadecimal digits."""
-    parts = (text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text for text in texts)
+    parts = (
+        text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text for text in texts
+    )
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def file_checksum(path: Path) -> str:
     """Return the sha256 of a file; an unchanged file is read once in each process."""
     facts = path.stat()
-    return _read_checksum(str(path.resolve()), facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+    return _read_checksum(
+        str(path.resolve()), facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -207,6 +239,7 @@ def cache_folder() -> Path:
 
 
 def project_path(name: str) -> Path:
-    """Return the bundled folder `name` ("data" or "notebooks"), of the checkout or the installed wheel."""
+    """Return the bundled folder `name` ("data" or "notebooks"), of the checkout or the installed
+    wheel."""
     checkout = PACKAGE.parent / name
     return checkout if checkout.is_dir() else PACKAGE / "_bundled" / name

@@ -1,4 +1,5 @@
-"""What notebooks teach with: exercises that are checked, a guess next to the result, the numbers of a run."""
+"""What notebooks teach with: exercises that are checked, a guess next to the result, the numbers of
+a run."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,13 +24,17 @@ class Verdict(str):
 _OPEN = Verdict("Not answered yet.")
 
 
-def check_answer(answer: Any, expected: Callable[..., Any], *shapes: tuple[int, ...], **settings: Any) -> Verdict:
+def check_answer(
+    answer: Any, expected: Callable[..., Any], *shapes: tuple[int, ...], **settings: Any
+) -> Verdict:
     """Return whether the answer to an exercise is right, and otherwise where it is wrong.
 
     Args:
-        answer: A function, or a value; None, ... or a function that returns one of them is not answered yet.
-        expected: For a function another one: both get random numbers in [-1, 1] of these `shapes` (float64) and the
-            `settings`. For a value a function that takes it and returns True, or a sentence: why it is not right.
+        answer: A function, or a value; None, ... or a function that returns one of them is not
+            answered yet.
+        expected: For a function another one: both get random numbers in [-1, 1] of these `shapes`
+            (float64) and the `settings`. For a value a function that takes it and returns True, or
+            a sentence: why it is not right.
     """
     if _is_blank(answer):
         return _OPEN
@@ -43,7 +48,10 @@ def check_answer(answer: Any, expected: Callable[..., Any], *shapes: tuple[int, 
             return Verdict("Right." if reason else "Not yet.")
         for trial in range(1, _TRIALS + 1):
             where = f"On random input {trial}: "
-            inputs = [2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1 for shape in shapes]
+            inputs = [
+                2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1
+                for shape in shapes
+            ]
             given = answer(*(one.clone() for one in inputs), **settings)
             if _is_blank(given):
                 return _OPEN
@@ -59,21 +67,36 @@ def _is_blank(answer: Any) -> bool:
 
 
 def compare_guess(guess: float | None, history: pd.DataFrame) -> str:
-    """Return a sentence: the guessed gain on dev, in points of Spearman x 100, and that of the kept checkpoint."""
+    """Return a sentence: the guessed gain on dev, in points of Spearman x 100, and that of the kept
+    checkpoint."""
     start, kept = 100 * _start_and_kept(history)["dev_spearman"]
     gain = f"{kept - start:+z.1f} points on dev, from {start:.1f} to {kept:.1f}"
-    gain += " (no later step was better than the start; the best of them was kept)" if kept < start else ""
+    gain += (
+        " (no later step was better than the start; the best of them was kept)"
+        if kept < start
+        else ""
+    )
     if guess is None:
         return f"You made no guess; it is {gain}."
-    return f"You guessed {guess:+.1f}; it is {gain}. You are {abs(kept - start - guess):.1f} points off."
+    return (
+        f"You guessed {guess:+.1f}; it is {gain}. You are {abs(kept - start - guess):.1f} "
+        "points off."
+    )
 
 
 def recap(run: Run) -> pd.DataFrame:
-    """Return the numbers of a finished run before and after its training, correlations and accuracies x 100."""
+    """Return the numbers of a finished run before and after its training, correlations and
+    accuracies x 100."""
     rows = []
-    for (_, dev), stage in zip(_start_and_kept(run.history()).iterrows(), ("before", ""), strict=True):
+    for (_, dev), stage in zip(
+        _start_and_kept(run.history()).iterrows(), ("before", ""), strict=True
+    ):
         row = {"dev: Spearman": 100 * dev["dev_spearman"]}
-        row |= {f"dev: {name}": dev[f"dev_{name}"] for name in ("uniformity", "alignment") if f"dev_{name}" in dev}
+        row |= {
+            f"dev: {name}": dev[f"dev_{name}"]
+            for name in ("uniformity", "alignment")
+            if f"dev_{name}" in dev
+        }
         for suite, metrics in run.metrics(stage).items():
             for name, label in _MEASURES.items():
                 if metrics.get(name) is not None:
@@ -81,7 +104,9 @@ def recap(run: Run) -> pd.DataFrame:
         rows.append(row)
     table = pd.DataFrame(rows, ["before", "after"]).T
     table = table.assign(change=table["after"] - table["before"]).round(2)
-    table.attrs["caption"] = "Correlations, NDCG and accuracies x 100. Smaller is better for uniformity and alignment."
+    table.attrs["caption"] = (
+        "Correlations, NDCG and accuracies x 100. Smaller is better for uniformity and alignment."
+    )
     return table
 
 

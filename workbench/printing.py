@@ -15,7 +15,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u
 
 
 class SteadyStream:
-    """A stream of text that drops what can no longer be written; everything else is the stream's own."""
+    """A stream of text that drops what can no longer be written; everything else is the stream's
+    own."""
 
     def __init__(self, stream: Any) -> None:
         """Write to `stream`."""
@@ -38,7 +39,8 @@ class SteadyStream:
         except OSError as problem:
             self._is_lost = True
             with suppress(OSError):  # a stream without a file
-                # What is buffered, and what child processes print, goes nowhere too, or the exit code would be 120.
+                # What is buffered, and what child processes print, goes nowhere too, or the exit
+                # code would be 120.
                 null = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(null, self._stream.fileno())
                 os.close(null)
@@ -50,18 +52,21 @@ class SteadyStream:
 
 @contextmanager
 def steady_stdout() -> Iterator[None]:
-    """Let everything that the block prints, also by other libraries, end without ending the block."""
+    """Let everything that the block prints, also by other libraries, end without ending the
+    block."""
     with redirect_stdout(sys.stdout and SteadyStream(sys.stdout)):
         yield
 
 
 def printable(text: object) -> str:
-    """Return a text without control characters, such as escape sequences of a terminal in the name of a suite."""
+    """Return a text without control characters, such as escape sequences of a terminal in the name
+    of a suite."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", str(text))
 
 
 class LineFormatter(logging.Formatter):
-    """Log messages without control characters; further lines are indented, so that none poses as a message."""
+    """Log messages without control characters; further lines are indented, so that none poses as a
+    message."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the message of a record."""

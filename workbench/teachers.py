@@ -14,7 +14,14 @@ import numpy as np
 from workbench.checkpoints import POOLINGS, Checkpoint, Reading, find_checkpoint
 from workbench.encoder import Encoder, FixedEncoder, load_encoder, weights_checksum
 from workbench.errors import EncoderError
-from workbench.files import atomic_path, cache_folder, file_checksum, reraise_os_error, text_checksum, write_json
+from workbench.files import (
+    atomic_path,
+    cache_folder,
+    file_checksum,
+    reraise_os_error,
+    text_checksum,
+    write_json,
+)
 
 _LOG = logging.getLogger("workbench")
 _CHUNK = 50_000  # sentences embedded at a time: bounds the memory of their float32 rows
@@ -31,58 +38,92 @@ class Teacher(Encoder):
 
 
 def find_teacher(
-    name: str, *, pooling: str | None = None, template: str | None = None, revision: str | None = None
+    name: str,
+    *,
+    pooling: str | None = None,
+    template: str | None = None,
+    revision: str | None = None,
 ) -> tuple[Checkpoint, Reading]:
-    """Return the checkpoint called `name` and its reading; arguments and errors as for `load_teacher`."""
+    """Return the checkpoint called `name` and its reading; arguments and errors as for
+    `load_teacher`."""
     checkpoint = find_checkpoint(name, revision)
     reading = checkpoint.read(pooling, template)
     if checkpoint.kind != "transformer":
         return checkpoint, Reading()
     if reading is None:
         raise EncoderError(
-            f'the pooling of teacher {name!r} is unknown; set teacher_pooling={{"{name}": "cls"}} of RankCSE '
+            f"the pooling of teacher {name!r} is unknown; set "
+            f'teacher_pooling={{"{name}": "cls"}} of RankCSE '
             f'or base_pooling="cls" of RankEncoder, or another of {", ".join(POOLINGS)}'
         )
     return checkpoint, reading
 
 
 def load_teacher(
-    name: str, *, pooling: str | None = None, template: str | None = None, revision: str | None = None, **options: Any
+    name: str,
+    *,
+    pooling: str | None = None,
+    template: str | None = None,
+    revision: str | None = None,
+    **options: Any,
 ) -> Teacher | FixedEncoder:
-    """Load a frozen encoder, with any vocabulary and any width; arguments as for Encoder.from_pretrained.
+    """Load a frozen encoder, with any vocabulary and any width; arguments as for
+    Encoder.from_pretrained.
 
     Raises EncoderError if it is missing, broken or an unfinished run, or if its pooling is unknown.
     """
     checkpoint, reading = find_teacher(name, pooling=pooling, template=template, revision=revision)
     teacher = load_encoder(checkpoint, reading, kind=Teacher, **options)
     if teacher.similarity_name == "dot":
-        raise EncoderError(f"teacher {name!r} compares by dot product, and methods learn cosines; take another teacher")
+        raise EncoderError(
+            f"teacher {name!r} compares by dot product, and methods learn cosines; take "
+            "another teacher"
+        )
     return teacher if isinstance(teacher, FixedEncoder) else teacher.requires_grad_(False)
 
 
 def cached_embeddings(
-    teacher: Teacher | FixedEncoder, sentences: Sequence[str], *, folder: str | Path | None = None, batch_size: int = 64
+    teacher: Teacher | FixedEncoder,
+    sentences: Sequence[str],
+    *,
+    folder: str | Path | None = None,
+    batch_size: int = 64,
 ) -> np.ndarray:
     """Return the embeddings of `sentences`, from the cache or computed now and stored there.
 
-    They are a read-only float16 memory map [n, d] of unit rows, in the order given: 3 to 4 decimals of a cosine, a
-    quarter of a gigabyte for 10^6 sentences of dimension 128. Convert the rows to float32 before taking similarities:
-    near 0.9 half precision has 2,000 values per unit, which tie. An entry belongs to the sentences and the teacher's
-    weights, configuration, tokenizer, reading, limit and precision. The cache's folder may be deleted at any time;
-    folder=None means WORKBENCH_CACHE, or the user's cache folder. Raises RunError if it cannot be written.
-    """
-    facts = {"version": 2, "encoder": fingerprint(teacher), "sentences": text_checksum(json.dumps(list(sentences)))}
+    They are a read-only float16 memory map [n, d] of unit rows, in the order given: 3 to 4 decimals
+    of a cosine, a quarter of a gigabyte for 10^6 sentences of dimension 128. Convert the rows to
+    float32 before taking similarities: near 0.9 half precision has 2,000 values per unit, which
+    tie. An entry belongs to the sentences and the teacher's weights, configuration, tokenizer,
+    reading, limit and precision. The cache's folder may be deleted at any time; folder=None means
+    WORKBENCH_CACHE, or the user's cache folder. Raises RunError if it cannot be written."""
+    facts = {
+        "version": 2,
+        "encoder": fingerprint(teacher),
+        "sentences": text_checksum(json.dumps(list(sentences))),
+    }
     root = Path(folder or cache_folder()).expanduser()
     entry = root / "embeddings" / text_checksum(json.dumps(facts))[:32]
-    with reraise_os_error(root, "a folder that can be written as WORKBENCH_CACHE or as the setting cache"):
+    with reraise_os_error(
+        root, "a folder that can be written as WORKBENCH_CACHE or as the setting cache"
+    ):
         entry.parent.mkdir(parents=True, exist_ok=True)
-        # One process computes; others that need the same, such as those of one training, wait for it.
+        # One process computes; others that need the same, such as those of one training, wait for
+        # it.
         with filelock.FileLock(entry.with_suffix(".lock")):
             if not _is_intact(entry):
-                _LOG.info("embedding %d sentences with %s; they are kept in %s", len(sentences), teacher.source, entry)
+                _LOG.info(
+                    "embedding %d sentences with %s; they are kept in %s",
+                    len(sentences),
+                    teacher.source,
+                    entry,
+                )
                 with atomic_path(entry, folder=True) as fresh:
                     _write_embeddings(fresh / _EMBEDDINGS, teacher, sentences, batch_size)
-                    facts |= {"sha256": file_checksum(fresh / _EMBEDDINGS), "source": teacher.source}
+                    facts |= {
+                        "sha256": file_checksum(fresh / _EMBEDDINGS),
+                        "source": teacher.source,
+                    }
                     write_json(fresh / _FACTS, facts)
             return np.load(entry / _EMBEDDINGS, mmap_mode="r", allow_pickle=False)
 
@@ -93,18 +134,27 @@ def fingerprint(teacher: Teacher | FixedEncoder) -> str:
         return teacher.fingerprint()
     # Origin and the library that saved it decide nothing.
     origin = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
-    configuration = {name: value for name, value in teacher.backbone.config.to_dict().items() if name not in origin}
+    configuration = {
+        name: value
+        for name, value in teacher.backbone.config.to_dict().items()
+        if name not in origin
+    }
     tokenizer, reading = teacher.tokenizer, teacher.reading
-    if tokenizer.is_fast:  # its whole pipeline, without the padding and truncation that the last call left set
+    # Its whole pipeline, without the padding and truncation that the last call left set.
+    if tokenizer.is_fast:
         parts = json.loads(tokenizer.backend_tokenizer.to_str())
-        pipeline: Any = {name: part for name, part in parts.items() if name not in ("padding", "truncation")}
+        pipeline: Any = {
+            name: part for name, part in parts.items() if name not in ("padding", "truncation")
+        }
     else:
         pipeline = [type(tokenizer).__name__, tokenizer.get_vocab()]
         pipeline += [tokenizer.special_tokens_map, tokenizer.init_kwargs]
     usage: list[Any] = [reading.pooling, reading.template, reading.full_stop, reading.endings]
     usage += [teacher.max_seq_length, teacher.precision]
     usage += [reading.prompt, reading.skips_prompt] if reading.prompt else []
-    return text_checksum(json.dumps([teacher.checksum, configuration, pipeline, usage], sort_keys=True, default=str))
+    return text_checksum(
+        json.dumps([teacher.checksum, configuration, pipeline, usage], sort_keys=True, default=str)
+    )
 
 
 def _is_intact(entry: Path) -> bool:
@@ -118,7 +168,9 @@ def _is_intact(entry: Path) -> bool:
     return False
 
 
-def _write_embeddings(path: Path, teacher: Teacher | FixedEncoder, sentences: Sequence[str], batch_size: int) -> None:
+def _write_embeddings(
+    path: Path, teacher: Teacher | FixedEncoder, sentences: Sequence[str], batch_size: int
+) -> None:
     shape = (len(sentences), teacher.dimension)
     rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
     for start in range(0, len(sentences), _CHUNK):

@@ -1,18 +1,20 @@
-"""Train a detuned start in English, from which unsupervised methods can gain. It is not bundled and not shipped.
+"""Train a detuned start in English, from which unsupervised methods can gain. It is not bundled and
+not shipped.
 
-    export WORKBENCH_DATA=DIR       # a data folder with the set "wiki" and STS-B dev
-    python data/build/detuned.py OUT [--source FOLDER] [--steps 6000] [--keep 1500 3000] [--stop 3000] [--halves]
+    export WORKBENCH_DATA=DIR       # a data folder with the set "wiki" and STS-B dev python
+    data/build/detuned.py OUT [--source FOLDER] [--steps 6000] [--keep 1500 3000] [--stop 3000]
+    [--halves]
 
-all-MiniLM-L6-v2, or another BERT that is tuned for sentences (--source), is trained back towards a raw language model:
-masked language modelling of Wikipedia sentences of at most 24 tokens, with a new head and dropout 0.1. OUT/<steps> is
-the last checkpoint; --keep names earlier steps to keep, --stop ends the training early, on the same schedule. Prints
-Spearman x 100 on STS-B dev with mean pooling and [CLS], and the agreement of the mean's cosines with those of the
-original model: the tuning that is left is a confound of every gain from this start.
+all-MiniLM-L6-v2, or another BERT that is tuned for sentences (--source), is trained back towards a
+raw language model: masked language modelling of Wikipedia sentences of at most 24 tokens, with a
+new head and dropout 0.1. OUT/<steps> is the last checkpoint; --keep names earlier steps to keep,
+--stop ends the training early, on the same schedule. Prints Spearman x 100 on STS-B dev with mean
+pooling and [CLS], and the agreement of the mean's cosines with those of the original model: the
+tuning that is left is a confound of every gain from this start.
 
-Masked words never use [CLS], so it keeps its tuning. With --halves [CLS] is also trained like BERT's on two sentences:
-to predict whether two halves belong to one sentence; in half of the rows the second half is from another sentence.
-Each half is truncated at half of those tokens.
-"""
+Masked words never use [CLS], so it keeps its tuning. With --halves [CLS] is also trained like
+BERT's on two sentences: to predict whether two halves belong to one sentence; in half of the rows
+the second half is from another sentence. Each half is truncated at half of those tokens."""
 
 from __future__ import annotations
 
@@ -38,9 +40,12 @@ MAX_TOKENS, BATCH = 24, 32
 
 
 def with_fresh_head(folder: Path) -> BertForMaskedLM:
-    """Return the encoder of `folder` with a masked-language head whose dense layer starts as the identity."""
+    """Return the encoder of `folder` with a masked-language head whose dense layer starts as the
+    identity."""
     rates: Any = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
-    model = BertForMaskedLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32, **rates)
+    model = BertForMaskedLM.from_pretrained(
+        folder, attn_implementation="eager", dtype=torch.float32, **rates
+    )
     dense = model.cls.predictions.transform.dense
     torch.nn.init.eye_(dense.weight)
     torch.nn.init.zeros_(dense.bias)
@@ -54,24 +59,38 @@ def split(sentence: str) -> tuple[str, str]:
 
 
 class Halves:
-    """Predict from [CLS] whether two halves are of one sentence, through BERT's pooler and a linear layer."""
+    """Predict from [CLS] whether two halves are of one sentence, through BERT's pooler and a linear
+    layer."""
 
-    def __init__(self, model: BertForMaskedLM, tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> None:
+    def __init__(
+        self, model: BertForMaskedLM, tokenizer: PreTrainedTokenizerBase, sentences: list[str]
+    ) -> None:
         halves = [split(sentence) for sentence in sentences]
-        self.first, self.second = (self._ids(tokenizer, list(side)) for side in zip(*halves, strict=True))
+        self.first, self.second = (
+            self._ids(tokenizer, list(side)) for side in zip(*halves, strict=True)
+        )
         width = model.config.hidden_size
         self.head = torch.nn.Sequential(
-            torch.nn.Linear(width, width), torch.nn.Tanh(), torch.nn.Dropout(0.1), torch.nn.Linear(width, 2)
+            torch.nn.Linear(width, width),
+            torch.nn.Tanh(),
+            torch.nn.Dropout(0.1),
+            torch.nn.Linear(width, 2),
         )
         self.cls, self.sep = tokenizer.cls_token_id, tokenizer.sep_token_id
-        model.halves = self.head  # its weights are trained with the model's, and not saved with model.bert
+        # Its weights are trained with the model's, and not saved with model.bert.
+        model.halves = self.head
 
     @staticmethod
     def _ids(tokenizer: PreTrainedTokenizerBase, side: list[str]) -> list[list[int]]:
-        return tokenizer(side, truncation=True, max_length=MAX_TOKENS // 2, add_special_tokens=False)["input_ids"]  # type: ignore[return-value]
+        return tokenizer(
+            side, truncation=True, max_length=MAX_TOKENS // 2, add_special_tokens=False
+        )["input_ids"]  # type: ignore[return-value]
 
-    def draw(self, rows: list[int], generator: torch.Generator) -> tuple[list[list[int]], Tensor, Tensor]:
-        """Return token ids, token types, and 1 if the second half is from another sentence, for a batch."""
+    def draw(
+        self, rows: list[int], generator: torch.Generator
+    ) -> tuple[list[list[int]], Tensor, Tensor]:
+        """Return token ids, token types, and 1 if the second half is from another sentence, for a
+        batch."""
         strange = torch.rand(len(rows), generator=generator) < 0.5
         ids, types = [], []
         for index, row in enumerate(rows):
@@ -91,14 +110,20 @@ def report(folder: Path, source: Path) -> str:
     """Return one line: dev with both poolings, and agreement with the source."""
     gold = load_pairs("stsb-dev").gold
     mean = cosines(folder, "mean")
-    dev = f"mean {100 * spearman(gold, mean):.1f} [CLS] {100 * spearman(gold, cosines(folder, 'cls')):.1f}"
+    dev = (
+        f"mean {100 * spearman(gold, mean):.1f} [CLS] "
+        f"{100 * spearman(gold, cosines(folder, 'cls')):.1f}"
+    )
     return (
-        f"{folder.name}: STS-B dev {dev}; agreement with the source {100 * spearman(cosines(source, 'mean'), mean):.1f}"
+        f"{folder.name}: STS-B dev {dev}; agreement with the source "
+        f"{100 * spearman(cosines(source, 'mean'), mean):.1f}"
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path)
     parser.add_argument("--source", type=Path, help="folder of a BERT; default: all-MiniLM-L6-v2")
     parser.add_argument("--steps", type=int, default=6000)
@@ -130,12 +155,16 @@ def main() -> None:
         if step in options.keep:
             keep(step)
         rows = next(order)
-        drawn, types, strange = halves.draw(rows, generator) if halves else ([ids[row] for row in rows], None, None)
+        drawn, types, strange = (
+            halves.draw(rows, generator) if halves else ([ids[row] for row in rows], None, None)
+        )
         tokens, attention = pad(drawn)
         hidden, labels = mask_tokens(tokens, tokenizer, options.mask_rate, generator)
         chosen = labels != -100
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=fast):
-            states = model.bert(input_ids=hidden, attention_mask=attention, token_type_ids=types).last_hidden_state
+            states = model.bert(
+                input_ids=hidden, attention_mask=attention, token_type_ids=types
+            ).last_hidden_state
             loss = cross_entropy(model.cls(states[chosen]).float(), labels[chosen])
             if halves is None or strange is None:
                 return loss

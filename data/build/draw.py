@@ -1,4 +1,5 @@
-"""Random choices that only depend on a seed: equal in every process, platform and Python version."""
+"""Random choices that only depend on a seed: equal in every process, platform and Python
+version."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ T = TypeVar("T")
 
 
 class Draw:
-    """Random choices from `random.Random.random()` only, the one method whose sequence Python guarantees."""
+    """Random choices from `random.Random.random()` only, the one method whose sequence Python
+    guarantees."""
 
     def __init__(self, *key: object) -> None:
         self.random = random.Random(int(digest(*key), 16)).random

@@ -1,15 +1,23 @@
-"""Train the bundled starting encoder: a tiny BERT, trained only by masked language modelling on the world's lines.
+"""Train the bundled starting encoder: a tiny BERT, trained only by masked language modelling on the
+world's lines.
 
-python data/build/encoder.py                     retrain it with its frozen tokenizer (about 6 minutes on one core)
-python data/build/encoder.py --new-tokenizer     retrain the tokenizer too: the vocabulary will differ a little
-"""
+python data/build/encoder.py                     retrain it with its frozen tokenizer (about 6
+minutes on one core) python data/build/encoder.py --new-tokenizer     retrain the tokenizer too: the
+vocabulary will differ a little"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from pretraining import bert_config, load_tokenizer, masked_language_model, read_lines, save, train_tokenizer
+from pretraining import (
+    bert_config,
+    load_tokenizer,
+    masked_language_model,
+    read_lines,
+    save,
+    train_tokenizer,
+)
 
 SENTENCES = Path("data/world/world_sentences.tsv.gz")
 FOLDER = Path("data/models/world-encoder")
@@ -34,7 +42,9 @@ Made by `python data/build/encoder.py`. It knows the words of the bundled world 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sentences", type=Path, default=SENTENCES)
     parser.add_argument("--out", type=Path, default=FOLDER)
     parser.add_argument("--seed", type=int, default=0)
@@ -42,14 +52,19 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--mask-rate", type=float, default=0.25)
-    parser.add_argument("--new-tokenizer", action="store_true", help="train the tokenizer again instead of keeping it")
+    parser.add_argument(
+        "--new-tokenizer",
+        action="store_true",
+        help="train the tokenizer again instead of keeping it",
+    )
     arguments = parser.parse_args()
     lines = read_lines(arguments.sentences)
     if arguments.new_tokenizer:
         train_tokenizer(lines, arguments.out, pieces=PIECES)
     tokenizer = load_tokenizer(arguments.out)
     settings = {
-        name: getattr(arguments, name) for name in ("steps", "batch_size", "learning_rate", "mask_rate", "seed")
+        name: getattr(arguments, name)
+        for name in ("steps", "batch_size", "learning_rate", "mask_rate", "seed")
     }
     config = bert_config(tokenizer, layers=2, width=128, heads=2)
     model = masked_language_model(lines, tokenizer, config, **settings)

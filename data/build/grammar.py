@@ -1,4 +1,5 @@
-"""The grammar of the world: verb forms, and the wording of a frame as one telegraphic line of English."""
+"""The grammar of the world: verb forms, and the wording of a frame as one telegraphic line of
+English."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ DOUBLING = (
 
 
 def forms(verb: str) -> tuple[str, str, str]:
-    """Return (third person, present participle, past participle) of a verb, with or without a particle ("look at")."""
+    """Return (third person, present participle, past participle) of a verb, with or without a
+    particle ("look at")."""
     base, _, particle = verb.partition(" ")
     tail = f" {particle}" if particle else ""
     consonant_y = base.endswith("y") and base[-2] not in "aeiou"
@@ -86,7 +88,8 @@ def noun_phrase(words: tuple[str, ...], trait: tuple[str, ...] | None, draw: Dra
 
 
 def wording(frame: Frame, draw: Draw) -> str:
-    """Return one line that expresses `frame`: active, progressive or passive, with one word per concept."""
+    """Return one line that expresses `frame`: active, progressive or passive, with one word per
+    concept."""
     who = noun_phrase(frame.who.words, frame.who_trait, draw)
     whom = noun_phrase(frame.whom.words, frame.whom_trait, draw)
     third, present, past = forms(draw.pick(frame.what.words))

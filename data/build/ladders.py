@@ -1,12 +1,14 @@
-"""Build data/ladders/ladders.all.tsv.gz from the two graded text files next to it, after checking them.
+"""Build data/ladders/ladders.all.tsv.gz from the two graded text files next to it, after checking
+them.
 
-    python data/build/ladders.py                 check, then write the table
-    python data/build/ladders.py --blind 7       print the sheet for a second, blind grading, in an order of seed 7
-    python data/build/ladders.py --agreement     how well the two gradings agree
-    python data/build/ladders.py --measure       how word overlap, tf-idf and (if installed) MiniLM rank them
+    python data/build/ladders.py                 check, then write the table python
+    data/build/ladders.py --blind 7       print the sheet for a second, blind grading, in an order
+    of seed 7 python data/build/ladders.py --agreement     how well the two gradings agree python
+    data/build/ladders.py --measure       how word overlap, tf-idf and (if installed) MiniLM rank
+    them
 
-ladders.txt contains every ladder with its first grades, ladders.second.txt the ladders drawn for the second grading.
-"""
+ladders.txt contains every ladder with its first grades, ladders.second.txt the ladders drawn for
+the second grading."""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ import numpy as np
 from ladders_measure import agreement, measure
 
 FOLDER = Path(__file__).resolve().parents[1] / "ladders"
-SOURCE, SECOND, TABLE = FOLDER / "ladders.txt", FOLDER / "ladders.second.txt", FOLDER / "ladders.all.tsv.gz"
+SOURCE, SECOND, TABLE = (
+    FOLDER / "ladders.txt",
+    FOLDER / "ladders.second.txt",
+    FOLDER / "ladders.all.tsv.gz",
+)
 COLUMNS = ("query_id", "score", "score_second", "relation", "sentence1", "sentence2")
 RELATIONS = (
     "paraphrase",
@@ -50,7 +56,8 @@ SECOND_SEED, SECOND_SHARE = 20, 3  # one ladder in three of the first edition, d
 
 
 class LadderError(ValueError):
-    """A ladder has a wrong format; the message names the ladder, the fault and the allowed values."""
+    """A ladder has a wrong format; the message names the ladder, the fault and the allowed
+    values."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,8 @@ Ladders = dict[str, tuple[str, list[Target]]]  # query id -> (query, its six tar
 
 
 def read_ladders(path: Path, *, relations: bool = True) -> Ladders:
-    """Parse the ladders of a file: an unindented line is a query, an indented one a target, # begins a comment."""
+    """Parse the ladders of a file: an unindented line is a query, an indented one a target, #
+    begins a comment."""
     ladders: Ladders = {}
     current = ""
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
@@ -74,9 +82,12 @@ def read_ladders(path: Path, *, relations: bool = True) -> Ladders:
             continue
         indented = line.startswith("  ")
         parts = line.strip().split(" ", 2 if indented and relations else 1)
-        if len(parts) < 2 or (indented and (not current or parts[0] not in {"?", *(f"{g:g}" for g in GRADES)})):
+        if len(parts) < 2 or (
+            indented and (not current or parts[0] not in {"?", *(f"{g:g}" for g in GRADES)})
+        ):
             raise LadderError(
-                f"{path.name}, line {number}: {line!r} is neither 'query-id Query.' nor '  grade relation Target.' "
+                f"{path.name}, line {number}: {line!r} is neither 'query-id Query.' nor "
+                "'  grade relation Target.' "
                 "with a grade of 0, 0.5 .. 5"
             )
         if indented:
@@ -94,7 +105,9 @@ def sentence_faults(sentence: str) -> list[str]:
     """Return the faults of a sentence as text; empty if there are none."""
     words = re.findall(r"[a-z']+", sentence.lower())
     checks = {
-        "holds a character that is not printable ASCII": not (sentence.isascii() and sentence.isprintable()),
+        "holds a character that is not printable ASCII": not (
+            sentence.isascii() and sentence.isprintable()
+        ),
         "holds a double space or a space before a mark": bool(re.search(r"  | [.,?!]", sentence)),
         "does not begin with a capital": not sentence[:1].isupper(),
         "does not end with one of . ? !": not re.search(r"[^.?!][.?!]$", sentence),
@@ -107,51 +120,77 @@ def sentence_faults(sentence: str) -> list[str]:
 
 def check_ladder(query_id: str, query: str, targets: list[Target]) -> list[str]:
     """Return the faults of one ladder: size, grades, relations, texts, duplicates."""
-    faults = [f"{s!r} {fault}" for s in (query, *(t.sentence for t in targets)) for fault in sentence_faults(s)]
+    faults = [
+        f"{s!r} {fault}"
+        for s in (query, *(t.sentence for t in targets))
+        for fault in sentence_faults(s)
+    ]
     if not re.fullmatch(r"[a-z]+-\d\d", query_id):
         faults.append("its id is not of the form domain-07")
     if len(targets) != TARGETS:
         faults.append(f"has {len(targets)} targets, not {TARGETS}")
     faults += [
-        f"has the relation {t.relation!r}, not one of {RELATIONS}" for t in targets if t.relation not in RELATIONS
+        f"has the relation {t.relation!r}, not one of {RELATIONS}"
+        for t in targets
+        if t.relation not in RELATIONS
     ]
     scores = [t.score for t in targets]
     if None in scores:
         return [*faults, "has a target without a grade"]
     known = [s for s in scores if s is not None]
     if len(set(known)) < 4 or max(known) < 4 or min(known) > 0.5:
-        faults.append(f"has the grades {known}: at least 4 distinct ones from >= 4 down to <= 0.5 are needed")
+        faults.append(
+            f"has the grades {known}: at least 4 distinct ones from >= 4 down to <= 0.5 are needed"
+        )
     return faults
 
 
 def check_all(ladders: Ladders) -> None:
     """Raise LadderError with every fault of every ladder, if there are any."""
-    faults = [f"{i}: {fault}" for i, (query, targets) in ladders.items() for fault in check_ladder(i, query, targets)]
-    texts = Counter(s.lower() for query, targets in ladders.values() for s in (query, *(t.sentence for t in targets)))
+    faults = [
+        f"{i}: {fault}"
+        for i, (query, targets) in ladders.items()
+        for fault in check_ladder(i, query, targets)
+    ]
+    texts = Counter(
+        s.lower()
+        for query, targets in ladders.values()
+        for s in (query, *(t.sentence for t in targets))
+    )
     faults += [f"{text!r} occurs {count} times" for text, count in texts.items() if count > 1]
     shapes: dict[tuple[tuple[float, str], ...], str] = {}
     for query_id, (_, targets) in ladders.items():
-        shape = tuple(sorted((t.score if t.score is not None else -1.0, t.relation) for t in targets))
+        shape = tuple(
+            sorted((t.score if t.score is not None else -1.0, t.relation) for t in targets)
+        )
         if shape in shapes:
-            faults.append(f"{query_id} has the same grades and relations as {shapes[shape]}: vary one of the two")
+            faults.append(
+                f"{query_id} has the same grades and relations as {shapes[shape]}: vary "
+                "one of the two"
+            )
         shapes.setdefault(shape, query_id)
     if faults:
         raise LadderError("\n".join(faults))
 
 
 def drawn(ladders: Ladders) -> list[str]:
-    """Return the ids of the ladders for the second grading: a seeded third of the first edition, in file order."""
+    """Return the ids of the ladders for the second grading: a seeded third of the first edition, in
+    file order."""
     first = sorted(list(ladders)[:FIRST_EDITION])
     chosen = set(random.Random(SECOND_SEED).sample(first, len(first) // SECOND_SHARE))
     return [query_id for query_id in ladders if query_id in chosen]
 
 
 def blind_sheet(ladders: Ladders, seed: int) -> str:
-    """Return the sheet for the second grader: ladders and targets shuffled, ? as grades, no relations."""
+    """Return the sheet for the second grader: ladders and targets shuffled, ? as grades, no
+    relations."""
     order = random.Random(seed)
     ids = drawn(ladders)
     order.shuffle(ids)
-    lines = ["# Second grading. Put a grade of 0, 0.5 .. 5 in the place of each ?; guideline: data/README.md."]
+    lines = [
+        "# Second grading. Put a grade of 0, 0.5 .. 5 in the place of each ?; guideline: "
+        "data/README.md."
+    ]
     for query_id in ids:
         query, targets = ladders[query_id]
         sentences = sorted(t.sentence for t in targets)
@@ -161,16 +200,23 @@ def blind_sheet(ladders: Ladders, seed: int) -> str:
 
 
 def second_scores(ladders: Ladders, path: Path) -> dict[tuple[str, str], float]:
-    """Return (query id, target) -> second grade; all targets of the drawn ladders are required, and no others."""
+    """Return (query id, target) -> second grade; all targets of the drawn ladders are required, and
+    no others."""
     second = read_ladders(path, relations=False)
     if set(second) != set(drawn(ladders)):
         wrong = sorted(set(second) ^ set(drawn(ladders)))
-        raise LadderError(f"{path.name}: covers other ladders than those drawn (too many or missing: {wrong})")
+        raise LadderError(
+            f"{path.name}: covers other ladders than those drawn (too many or missing: {wrong})"
+        )
     scores: dict[tuple[str, str], float] = {}
     for query_id, (query, targets) in second.items():
         first_query, first_targets = ladders[query_id]
-        if query != first_query or {t.sentence for t in targets} != {t.sentence for t in first_targets}:
-            raise LadderError(f"{path.name}: the sentences of {query_id} differ from those of {SOURCE.name}")
+        if query != first_query or {t.sentence for t in targets} != {
+            t.sentence for t in first_targets
+        }:
+            raise LadderError(
+                f"{path.name}: the sentences of {query_id} differ from those of {SOURCE.name}"
+            )
         for target in targets:
             if target.score is None:
                 raise LadderError(f"{path.name}: {query_id} has no grade for {target.sentence!r}")
@@ -181,9 +227,8 @@ def second_scores(ladders: Ladders, path: Path) -> dict[tuple[str, str], float]:
 def table(ladders: Ladders, second: dict[tuple[str, str], float]) -> bytes:
     """Return the table as bytes before compression.
 
-    The six targets are ordered by a hash of their text. The order is independent of grade and relation, so a method
-    that scores all targets alike gains nothing from a stable sort.
-    """
+    The six targets are ordered by a hash of their text. The order is independent of grade and
+    relation, so a method that scores all targets alike gains nothing from a stable sort."""
     rows = ["\t".join(COLUMNS)]
     for query_id, (query, targets) in ladders.items():
         for target in sorted(targets, key=lambda t: hashlib.sha256(t.sentence.encode()).digest()):
@@ -202,10 +247,18 @@ def build(source: Path = SOURCE, second: Path = SECOND) -> bytes:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the commands of the module's docstring."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--blind", type=int, metavar="SEED", help="print a blind sheet, shuffled by SEED")
-    parser.add_argument("--agreement", action="store_true", help="print the agreement of the two gradings")
-    parser.add_argument("--measure", action="store_true", help="print how simple and real scorers rank the ladders")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--blind", type=int, metavar="SEED", help="print a blind sheet, shuffled by SEED"
+    )
+    parser.add_argument(
+        "--agreement", action="store_true", help="print the agreement of the two gradings"
+    )
+    parser.add_argument(
+        "--measure", action="store_true", help="print how simple and real scorers rank the ladders"
+    )
     chosen = parser.parse_args(arguments)
     if chosen.blind is not None:
         ladders = read_ladders(SOURCE)

@@ -1,4 +1,5 @@
-"""Measure the agreement of two gradings of the ladders, and how word overlap, tf-idf and a real encoder rank them."""
+"""Measure the agreement of two gradings of the ladders, and how word overlap, tf-idf and a real
+encoder rank them."""
 
 from __future__ import annotations
 
@@ -10,21 +11,25 @@ import numpy as np
 
 
 def within_ladder_tau(groups: Iterable[str], gold: np.ndarray, predicted: np.ndarray) -> float:
-    """Return the mean Kendall tau-b over ladders; a ladder with equal predictions has no ranking and counts 0."""
+    """Return the mean Kendall tau-b over ladders; a ladder with equal predictions has no ranking
+    and counts 0."""
     from scipy.stats import kendalltau
 
     rows: dict[str, list[int]] = defaultdict(list)
     for row, group in enumerate(groups):
         rows[group].append(row)
     taus = [
-        0.0 if np.ptp(predicted[part]) == 0 else float(np.asarray(kendalltau(gold[part], predicted[part]))[0])
+        0.0
+        if np.ptp(predicted[part]) == 0
+        else float(np.asarray(kendalltau(gold[part], predicted[part]))[0])
         for part in rows.values()
     ]
     return float(np.mean(taus))
 
 
 def agreement(groups: list[str], first: np.ndarray, second: np.ndarray) -> dict[str, float]:
-    """Return the agreement of two gradings of the same pairs; kappa is quadratic, on the eleven steps from 0 to 5."""
+    """Return the agreement of two gradings of the same pairs; kappa is quadratic, on the eleven
+    steps from 0 to 5."""
     from scipy.stats import spearmanr
     from sklearn.metrics import cohen_kappa_score
 
@@ -40,7 +45,9 @@ def agreement(groups: list[str], first: np.ndarray, second: np.ndarray) -> dict[
         "share within 0.5": float((apart <= 0.5).mean()),
         "share within 1": float((apart <= 1).mean()),
         "largest difference": float(apart.max()),
-        "weighted kappa (quadratic)": float(cohen_kappa_score(*steps, labels=list(range(11)), weights="quadratic")),
+        "weighted kappa (quadratic)": float(
+            cohen_kappa_score(*steps, labels=list(range(11)), weights="quadratic")
+        ),
         "mean of second minus first": float((second - first).mean()),
     }
 
@@ -52,7 +59,8 @@ def jaccard(a: list[str], b: list[str]) -> np.ndarray:
 
 
 def tfidf(a: list[str], b: list[str]) -> np.ndarray:
-    """Return the cosines of tf-idf vectors of words, fitted on the distinct sentences of the set."""
+    """Return the cosines of tf-idf vectors of words, fitted on the distinct sentences of the
+    set."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectors = TfidfVectorizer(sublinear_tf=True).fit(sorted({*a, *b}))
@@ -70,7 +78,8 @@ def minilm(a: list[str], b: list[str]) -> np.ndarray:
 
 
 def measure(rows: list[list[str]]) -> list[str]:
-    """Return one line per scorer: Spearman over all pairs and mean tau-b within a ladder, against the first grades."""
+    """Return one line per scorer: Spearman over all pairs and mean tau-b within a ladder, against
+    the first grades."""
     from scipy.stats import spearmanr
 
     groups, a, b = ([row[column] for row in rows] for column in (0, 4, 5))
@@ -89,6 +98,7 @@ def measure(rows: list[list[str]]) -> list[str]:
             continue
         tau = within_ladder_tau(groups, gold, predicted)
         lines.append(
-            f"{name:24} Spearman {np.asarray(spearmanr(gold, predicted))[0]:.3f}   tau-b within a ladder {tau:.3f}"
+            f"{name:24} Spearman {np.asarray(spearmanr(gold, predicted))[0]:.3f}   tau-b "
+            f"within a ladder {tau:.3f}"
         )
     return lines

@@ -1,8 +1,9 @@
-"""The events of the world: frames (who does what to whom, where, when, how), and the similarity of two frames.
+"""The events of the world: frames (who does what to whom, where, when, how), and the similarity of
+two frames.
 
-A world has *preferences*, fixed by its seed: each agent favours a few actions, each action a few objects, places and
-manners. Words of one concept share them, so a language model can learn that they mean the same.
-"""
+A world has *preferences*, fixed by its seed: each agent favours a few actions, each action a few
+objects, places and manners. Words of one concept share them, so a language model can learn that
+they mean the same."""
 
 from __future__ import annotations
 
@@ -11,7 +12,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from draw import Draw, digest
-from lexicon import ADJECTIVES, ANYBODY, DOMAINS, MANNERS, SHARED_ACTIONS, TIMES, Concept, Domain, concepts
+from lexicon import (
+    ADJECTIVES,
+    ANYBODY,
+    DOMAINS,
+    MANNERS,
+    SHARED_ACTIONS,
+    TIMES,
+    Concept,
+    Domain,
+    concepts,
+)
 
 PEAK = 0.45  # a preference falls by this factor from one favourite to the next
 FLAT = 0.12  # how often a choice ignores the preferences
@@ -66,10 +77,16 @@ OTHER_POLARITY = 0.6  # factor when one sentence denies what the other says
 
 BY_NAME: dict[str, Domain] = {domain.name: domain for domain in DOMAINS}
 ACTIONS = {
-    domain.name: tuple(Action(domain.name, verbs, kinds) for verbs, kinds in domain.actions) for domain in DOMAINS
+    domain.name: tuple(Action(domain.name, verbs, kinds) for verbs, kinds in domain.actions)
+    for domain in DOMAINS
 }
-SHARED = tuple(Action("", concepts(part.split(":")[0])[0], ("people",)) for part in SHARED_ACTIONS.split(","))
-AGENTS = {domain.name: tuple(Entity(domain.name, "people", agent) for agent in domain.agents) for domain in DOMAINS}
+SHARED = tuple(
+    Action("", concepts(part.split(":")[0])[0], ("people",)) for part in SHARED_ACTIONS.split(",")
+)
+AGENTS = {
+    domain.name: tuple(Entity(domain.name, "people", agent) for agent in domain.agents)
+    for domain in DOMAINS
+}
 ANYONE = tuple(Entity("", "people", agent) for agent in ANYBODY)
 
 
@@ -92,7 +109,8 @@ def traits(entity: Entity) -> tuple[Concept, ...]:
 
 @cache
 def preference(seed: int, key: str, count: int) -> tuple[float, ...]:
-    """Return weights over `count` partners of `key`: geometrically decreasing in an order fixed by the world's seed."""
+    """Return weights over `count` partners of `key`: geometrically decreasing in an order fixed by
+    the world's seed."""
     order = sorted(range(count), key=lambda index: digest("preference", seed, key, index))
     weights, weight = [0.0] * count, 1.0
     for index in order:
@@ -123,7 +141,9 @@ class World:
     def detail(self, slot: str, frame: Frame, draw: Draw) -> Concept:
         """Return a value for one of the optional slots that suits the rest of the frame."""
         if slot == "where":
-            return self.favourite(f"where {frame.what.words[0]}", BY_NAME[frame.domain].places, draw)
+            return self.favourite(
+                f"where {frame.what.words[0]}", BY_NAME[frame.domain].places, draw
+            )
         if slot == "when":
             return draw.pick(TIMES)
         if slot == "how":
@@ -168,11 +188,15 @@ class World:
                 new = self.detail(slot, frame, draw)
             return replace(frame, **{slot: new})
         if slot == "who":
-            others = [one for one in AGENTS[frame.domain] + ANYONE if one not in (frame.who, frame.whom)]
+            others = [
+                one for one in AGENTS[frame.domain] + ANYONE if one not in (frame.who, frame.whom)
+            ]
             return replace(frame, who=draw.pick(others))
         if slot == "whom":
             kinds = (frame.whom.kind,) if draw.chance(0.6) else frame.what.kinds
-            others = [one for one in objects(frame.domain, kinds) if one not in (frame.who, frame.whom)]
+            others = [
+                one for one in objects(frame.domain, kinds) if one not in (frame.who, frame.whom)
+            ]
             return fit_trait(replace(frame, whom=draw.pick(others)))
         return self._change_action(frame, draw)
 
@@ -228,7 +252,8 @@ def slot_similarity(a: Frame, b: Frame, slot: str) -> float | None:
 
 
 def gold(a: Frame, b: Frame) -> float:
-    """Return 0 (unrelated) to 5 (same meaning), in steps of 0.2: the weighted mean over the filled slots."""
+    """Return 0 (unrelated) to 5 (same meaning), in steps of 0.2: the weighted mean over the filled
+    slots."""
     total = weight = 0.0
     for slot, slot_weight in WEIGHTS.items():
         similarity = slot_similarity(a, b, slot)

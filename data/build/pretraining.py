@@ -1,4 +1,5 @@
-"""Shared code of the model builders: the tokenizer, masked language modelling, the folder on disk."""
+"""Shared code of the model builders: the tokenizer, masked language modelling, the folder on
+disk."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from torch import Tensor
-from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel, BertTokenizer, PreTrainedTokenizerBase
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    BertTokenizer,
+    PreTrainedTokenizerBase,
+)
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD = SPECIAL.index("[PAD]")
@@ -27,14 +35,16 @@ def read_lines(path: Path) -> list[str]:
 def train_tokenizer(lines: Sequence[str], folder: Path, *, pieces: int) -> None:
     """Train a word-piece vocabulary and write it to `folder`.
 
-    The trainer breaks ties differently from run to run, so this is done once and the result is kept under version
-    control: a model only fits the vocabulary it was trained with.
-    """
+    The trainer breaks ties differently from run to run, so this is done once and the result is kept
+    under version control: a model only fits the vocabulary it was trained with."""
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.train_from_iterator(
-        lines, trainers.WordPieceTrainer(vocab_size=pieces, special_tokens=list(SPECIAL), show_progress=False)
+        lines,
+        trainers.WordPieceTrainer(
+            vocab_size=pieces, special_tokens=list(SPECIAL), show_progress=False
+        ),
     )
     vocabulary = tokenizer.get_vocab()
     sep, cls = (("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"]))
@@ -47,11 +57,15 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     """Load the frozen tokenizer of `folder`; refuse one without its vocabulary."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     if len(tokenizer) <= len(SPECIAL):
-        raise ValueError(f"{folder}/tokenizer.json holds no vocabulary; restore it or pass --new-tokenizer")
+        raise ValueError(
+            f"{folder}/tokenizer.json holds no vocabulary; restore it or pass --new-tokenizer"
+        )
     return tokenizer
 
 
-def bert_config(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int) -> BertConfig:
+def bert_config(
+    tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int
+) -> BertConfig:
     """Return the config of a small BERT over the vocabulary of `tokenizer`."""
     return BertConfig(
         vocab_size=len(tokenizer),
@@ -64,8 +78,11 @@ def bert_config(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, 
     )
 
 
-def batches(ids: Sequence[Sequence[int]], size: int, generator: torch.Generator) -> Iterator[list[int]]:
-    """Yield the rows of one batch after the other, without end: shuffled, but of similar length to limit padding."""
+def batches(
+    ids: Sequence[Sequence[int]], size: int, generator: torch.Generator
+) -> Iterator[list[int]]:
+    """Yield the rows of one batch after the other, without end: shuffled, but of similar length to
+    limit padding."""
     chunk = 20 * size
     while True:
         order = torch.randperm(len(ids), generator=generator).tolist()
@@ -85,7 +102,8 @@ def pad(ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 def mask_tokens(
     tokens: Tensor, tokenizer: PreTrainedTokenizerBase, rate: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Return (input, labels) for masked language modelling: 80 % of chosen tokens hidden, 10 % replaced, 10 % kept."""
+    """Return (input, labels) for masked language modelling: 80 % of chosen tokens hidden, 10 %
+    replaced, 10 % kept."""
     special = torch.isin(tokens, torch.tensor(tokenizer.all_special_ids))
     chosen = (torch.rand(tokens.shape, generator=generator) < rate) & ~special
     fate = torch.rand(tokens.shape, generator=generator)
@@ -104,8 +122,11 @@ def train(
     name: str,
     stop: int | None = None,
 ) -> None:
-    """Train with AdamW, a tenth of warm-up and linear decay; print the loss at intervals, end before step `stop`."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01, fused=True)
+    """Train with AdamW, a tenth of warm-up and linear decay; print the loss at intervals, end
+    before step `stop`."""
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=learning_rate, weight_decay=0.01, fused=True
+    )
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / (0.1 * steps), (steps - step) / (0.9 * steps))
     )
@@ -121,7 +142,9 @@ def train(
         running = loss.item() if math.isnan(running) else 0.99 * running + 0.01 * loss.item()
         if (step + 1) % 250 == 0:
             print(
-                f"{name} step {step + 1}/{steps} loss {running:.3f} {time.perf_counter() - started:.0f} s", flush=True
+                f"{name} step {step + 1}/{steps} loss {running:.3f} "
+                f"{time.perf_counter() - started:.0f} s",
+                flush=True,
             )
 
 
@@ -156,7 +179,11 @@ def save(model: BertModel, folder: Path, card: str) -> None:
     """Write float16 weights, without a pooler, and the model card, next to the tokenizer."""
     bare = BertModel(model.config, add_pooling_layer=False)
     bare.load_state_dict(
-        {name: weight for name, weight in model.state_dict().items() if not name.startswith("pooler.")}
+        {
+            name: weight
+            for name, weight in model.state_dict().items()
+            if not name.startswith("pooler.")
+        }
     )
     bare.half().save_pretrained(folder)
     (folder / "README.md").write_text(card, encoding="utf-8")

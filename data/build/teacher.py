@@ -1,13 +1,13 @@
 """Train the bundled teacher: a larger BERT of the same world, supervised by graded pairs.
 
-    python data/build/teacher.py                     retrain it with its frozen tokenizer (about 12 minutes on one core)
-    python data/build/teacher.py --new-tokenizer     retrain the tokenizer too: the vocabulary will differ a little
+    python data/build/teacher.py                     retrain it with its frozen tokenizer (about 12
+    minutes on one core) python data/build/teacher.py --new-tokenizer     retrain the tokenizer too:
+    the vocabulary will differ a little
 
-It is trained by masked language modelling first, then on graded pairs: on their order (CoSENT), and on request on their
-values, so that its cosines spread over the whole scale. The bundled teacher was trained on the order only. The pairs
-are those of world-train and further pairs of other meanings from the generator; no meaning of world-dev or world-test
-is among them.
-"""
+It is trained by masked language modelling first, then on graded pairs: on their order (CoSENT), and
+on request on their values, so that its cosines spread over the whole scale. The bundled teacher was
+trained on the order only. The pairs are those of world-train and further pairs of other meanings
+from the generator; no meaning of world-dev or world-test is among them."""
 
 from __future__ import annotations
 
@@ -57,15 +57,21 @@ Made by `python data/build/teacher.py`. It knows the words of the bundled world 
 
 
 def graded_pairs(seed: int, queries: int) -> list[Pair]:
-    """Return world-train and `queries` more queries with seven targets each; no meaning is in dev or test."""
+    """Return world-train and `queries` more queries with seven targets each; no meaning is in dev
+    or test."""
     world, owner = World(seed), {}
-    splits: dict[str, list[Pair]] = {split: build_pairs(world, owner, split, count) for split, count in QUERIES.items()}
-    held_out: dict[Frame, str] = {frame: split for frame, split in owner.items() if split != "train"}
+    splits: dict[str, list[Pair]] = {
+        split: build_pairs(world, owner, split, count) for split, count in QUERIES.items()
+    }
+    held_out: dict[Frame, str] = {
+        frame: split for frame, split in owner.items() if split != "train"
+    }
     return splits["train"] + build_pairs(world, held_out, "more", queries)
 
 
 def cosent(cosines: Tensor, gold: Tensor, scale: float = 20.0) -> Tensor:
-    """Return log(1 + sum exp(scale (cos_j - cos_i))) over the pairs i, j of the batch with gold_i > gold_j."""
+    """Return log(1 + sum exp(scale (cos_j - cos_i))) over the pairs i, j of the batch with gold_i >
+    gold_j."""
     difference = scale * (cosines[None, :] - cosines[:, None])
     wrong_if_positive = difference[gold[:, None] > gold[None, :]]
     return torch.logsumexp(torch.cat([wrong_if_positive.new_zeros(1), wrong_if_positive]), dim=0)
@@ -87,7 +93,8 @@ def learn_gold(
     learning_rate: float,
     seed: int,
 ) -> None:
-    """Train `model` so that the cosine of two [CLS] vectors agrees with the gold of a pair, by `loss`."""
+    """Train `model` so that the cosine of two [CLS] vectors agrees with the gold of a pair, by
+    `loss`."""
     torch.manual_seed(seed)
     shuffled = list(pairs)
     random.Random(seed).shuffle(shuffled)
@@ -105,7 +112,9 @@ def learn_gold(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=FOLDER)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--masked-steps", type=int, default=1200)
@@ -113,7 +122,11 @@ def main() -> None:
     parser.add_argument("--level-steps", type=int, default=0, help="0, as bundled: order alone")
     parser.add_argument("--queries", type=int, default=6000)
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--new-tokenizer", action="store_true", help="train the tokenizer again instead of keeping it")
+    parser.add_argument(
+        "--new-tokenizer",
+        action="store_true",
+        help="train the tokenizer again instead of keeping it",
+    )
     chosen = parser.parse_args()
     lines = read_lines(SENTENCES)
     if chosen.new_tokenizer:
@@ -131,11 +144,21 @@ def main() -> None:
         seed=chosen.seed,
     )
     pairs = graded_pairs(0, chosen.queries)
-    for loss, steps, rate in ((cosent, chosen.order_steps, 3e-4), (squared_error, chosen.level_steps, 2e-4)):
-        options = {"steps": steps, "batch_size": chosen.batch_size, "learning_rate": rate, "seed": chosen.seed}
+    for loss, steps, rate in (
+        (cosent, chosen.order_steps, 3e-4),
+        (squared_error, chosen.level_steps, 2e-4),
+    ):
+        options = {
+            "steps": steps,
+            "batch_size": chosen.batch_size,
+            "learning_rate": rate,
+            "seed": chosen.seed,
+        }
         if steps:
             learn_gold(model, tokenizer, pairs, loss, **options)
-    settings = {name: value for name, value in vars(chosen).items() if name not in ("out", "new_tokenizer")}
+    settings = {
+        name: value for name, value in vars(chosen).items() if name not in ("out", "new_tokenizer")
+    }
     save(model.eval(), chosen.out, CARD.format(pieces=len(tokenizer), **settings))
 
 

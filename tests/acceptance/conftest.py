@@ -23,7 +23,9 @@ def write_pairs(file: Path, first: list[str], second: list[str]) -> Path:
     with file.open("w", newline="") as opened:
         rows = csv.writer(opened)
         rows.writerow(["sentence1", "sentence2", "score"])
-        rows.writerows([a, b, len({*a.split()} & {*b.split()})] for a, b in zip(first, second, strict=True))
+        rows.writerows(
+            [a, b, len({*a.split()} & {*b.split()})] for a, b in zip(first, second, strict=True)
+        )
     return file
 
 
@@ -46,14 +48,34 @@ def files(tiny_sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -
 def settings(spread_encoder: Path, files: SimpleNamespace) -> Callable[..., dict[str, Any]]:
     """Return a function (method, overrides) -> settings for twelve steps on the user's files."""
     cache, start = str(files.folder / "cache"), str(spread_encoder)
-    ranked = {"teachers": [start], "cache": cache}, {"base": start, "corpus_size": 40, "lower": None, "upper": None}
-    more: dict[str, dict[str, Any]] = {"rankcse": ranked[0], "rankencoder": {**ranked[1], "cache": cache}}
-    more |= {"mixed": {**ranked[0], **ranked[1]}, "cosent": {"train": str(files.train), "pooling": "cls"}}
+    ranked = (
+        {"teachers": [start], "cache": cache},
+        {"base": start, "corpus_size": 40, "lower": None, "upper": None},
+    )
+    more: dict[str, dict[str, Any]] = {
+        "rankcse": ranked[0],
+        "rankencoder": {**ranked[1], "cache": cache},
+    }
+    more |= {
+        "mixed": {**ranked[0], **ranked[1]},
+        "cosent": {"train": str(files.train), "pooling": "cls"},
+    }
     more["lists"] = more["cosent"]
 
     def of(method: str, **others: Any) -> dict[str, Any]:
-        small = {"encoder": start, "train": str(files.sentences), "dev": str(files.dev), "suites": [str(files.test)]}
-        small |= {"batch_size": 6, "max_steps": 12, "eval_steps": 3, "save_steps": 4, "log_steps": 1}
+        small = {
+            "encoder": start,
+            "train": str(files.sentences),
+            "dev": str(files.dev),
+            "suites": [str(files.test)],
+        }
+        small |= {
+            "batch_size": 6,
+            "max_steps": 12,
+            "eval_steps": 3,
+            "save_steps": 4,
+            "log_steps": 1,
+        }
         return small | {"learning_rate": 1e-3} | SAME | more.get(method, {}) | others
 
     return of
@@ -75,14 +97,25 @@ def train(settings: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
 
 
 @pytest.fixture(scope="session")
-def workbench(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
+def workbench(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that runs `python -m workbench`, in `cwd` or in an empty folder."""
     empty = tmp_path_factory.mktemp("elsewhere")
 
     def call(*words: object, cwd: Path = empty, **options: Any) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(PROJECT), "COLUMNS": "200"}
-        command = [python(), "-m", "workbench", *map(str, words)]  # a fork of a process with torch loaded
-        return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, **options)
+        # A fork of a process with torch loaded.
+        command = [python(), "-m", "workbench", *map(str, words)]
+        return subprocess.run(
+            command,
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            **options,
+        )
 
     return call
 

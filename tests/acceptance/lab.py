@@ -27,7 +27,9 @@ RUN = f"""code => new Promise((resolve) => {{
 def with_parameters(notebook: Path, copy: Path, **parameters: object) -> None:
     """Copy a notebook with a cell of parameters after its own, as papermill does."""
     content = nbformat.read(notebook, as_version=4)
-    place = next(n for n, cell in enumerate(content.cells) if "parameters" in cell.metadata.get("tags", []))
+    place = next(
+        n for n, cell in enumerate(content.cells) if "parameters" in cell.metadata.get("tags", [])
+    )
     source = "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
     content.cells.insert(place + 1, new_code_cell(source))
     nbformat.write(content, copy)
@@ -35,7 +37,11 @@ def with_parameters(notebook: Path, copy: Path, **parameters: object) -> None:
 
 def output_of(page: Any, source: str) -> Any:
     """Locate the output of the code cell that contains this source."""
-    return page.locator(".jp-Notebook .jp-CodeCell").filter(has_text=source).first.locator(".jp-Cell-outputArea")
+    return (
+        page.locator(".jp-Notebook .jp-CodeCell")
+        .filter(has_text=source)
+        .first.locator(".jp-Cell-outputArea")
+    )
 
 
 def run_code(page: Any, code: str) -> str:
@@ -71,7 +77,9 @@ def _entries(view: Any) -> Any:
 def listed(view: Any, entries: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Return the entries of the view's list in order; an entry is a list of texts."""
     lines = _entries(view).all_inner_texts()
-    return list(dict.fromkeys(one for line in lines for one in entries if all(text in line for text in one)))
+    return list(
+        dict.fromkeys(one for line in lines for one in entries if all(text in line for text in one))
+    )
 
 
 def choice(view: Any, name: str) -> Any:
@@ -84,7 +92,9 @@ def cells(row: Any) -> dict[str, str]:
     table = row.locator("xpath=ancestor::*[self::table or @role='grid'][1]")
     heads = table.get_by_role("columnheader").all_inner_texts()
     texts = row.get_by_role("cell").all_inner_texts()
-    return {head.strip(): text for head, text in zip(reversed(heads), reversed(texts), strict=False)}
+    return {
+        head.strip(): text for head, text in zip(reversed(heads), reversed(texts), strict=False)
+    }
 
 
 def numbers(text: str) -> list[float]:

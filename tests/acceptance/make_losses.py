@@ -1,10 +1,11 @@
-"""Write losses.json: the losses of the first ten steps of the demos of all methods, by the library of one commit.
+"""Write losses.json: the losses of the first ten steps of the demos of all methods, by the library
+of one commit.
 
     PYTHONPATH=CHECKOUT python tests/acceptance/make_losses.py
 
-It also prints a checksum of the weights that each demo ends with. Two commits may be compared by it on one machine;
-on two machines it differs, because processors, their libraries and threads add in another order.
-"""
+It also prints a checksum of the weights that each demo ends with. Two commits may be compared by it
+on one machine; on two machines it differs, because processors, their libraries and threads add in
+another order."""
 
 import hashlib
 import json
@@ -22,12 +23,14 @@ FILE = Path(__file__).with_name("losses.json")
 # "auto" would be bf16 on some processors, which changes losses by up to 1e-2 of themselves.
 SAME = {"device": "cpu", "precision": "fp32"}
 SHORT = {"max_steps": 10, "logging_steps": 1, "train_limit": 640}
-# RankEncoder keeps pairs within two thresholds. If rounding moves a pair across one, a loss jumps by 2e-3 of itself.
+# RankEncoder keeps pairs within two thresholds. If rounding moves a pair across one, a loss jumps
+# by 2e-3 of itself.
 MORE = {"rankencoder": {"lower": None, "upper": None}}
 
 
 def train_demo(method: str, runs: Path, **overrides: Any) -> Run:
-    """Train the first ten steps of a method's demo with seed 0; the base of RankEncoder is such a SimCSE encoder."""
+    """Train the first ten steps of a method's demo with seed 0; the base of RankEncoder is such a
+    SimCSE encoder."""
     changed = {**SAME, **SHORT, **MORE.get(method, {}), **overrides}
     if method == "rankencoder":
         changed["base"] = str(train_demo("simcse", runs).path / "encoder")
@@ -53,7 +56,9 @@ def encoder_checksum(run: Run) -> str:
 def main() -> None:
     """Train every demo and write losses.json."""
     source = Path(workbench.__file__).parents[1]
-    commit = subprocess.run(["git", "-C", source, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    commit = subprocess.run(
+        ["git", "-C", source, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+    )
     losses = {}
     with tempfile.TemporaryDirectory() as folder:
         for method in CONFIGS:

@@ -21,7 +21,9 @@ Words = Callable[[dict[str, Any]], list[str]]
 
 @pytest.mark.parametrize("module", ["workbench", "workbench.config", "workbench.runs"])
 def test_an_import_does_not_load_torch(module: str):
-    code = f"import sys, {module}; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    code = (
+        f"import sys, {module}; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
 
 
@@ -33,13 +35,18 @@ REFUSED = {
     "an unknown profile": (["run", "simcse", "--profile", "papr"], ["paper"]),
     "an unknown set": (["run", "simcse", "train=wrold"], ["wrold", "world"]),
     "a file that is not there": (["run", "simcse", "train=gone.txt"], ["gone.txt"]),
-    "an encoder that is not there": (["run", "simcse", "encoder=no-such-encoder"], ["no-such-encoder"]),
+    "an encoder that is not there": (
+        ["run", "simcse", "encoder=no-such-encoder"],
+        ["no-such-encoder"],
+    ),
     "no KEY=VALUE": (["run", "simcse", "--set", "temperature"], ["KEY=VALUE"]),
 }
 
 
 @pytest.mark.parametrize("fault", REFUSED)
-def test_a_fault_is_refused_in_words_before_anything_starts(fault: str, workbench: Call, tmp_path: Path):
+def test_a_fault_is_refused_in_words_before_anything_starts(
+    fault: str, workbench: Call, tmp_path: Path
+):
     command, said = REFUSED[fault]
     ended = workbench(*command, cwd=tmp_path)
     assert ended.returncode == 2
@@ -52,7 +59,9 @@ def test_settings_are_listed_with_their_values_and_the_profiles(workbench: Call)
     listed = workbench("settings", "rankcse", "--profile", "paper-listmle")
     assert listed.returncode == 0
     assert [
-        name for name in ("temperature", "teacher", "listmle", "paper-bert-large") if name not in listed.stdout
+        name
+        for name in ("temperature", "teacher", "listmle", "paper-bert-large")
+        if name not in listed.stdout
     ] == []
 
 
@@ -85,7 +94,9 @@ def of(root: Path, method: str, seed: int) -> Path:
         (["mine>-200", "method=cosent"], [0]),
     ],
 )
-def test_runs_are_filtered_and_sorted(words: list[str], seeds: list[int], workbench: Call, root: Path):
+def test_runs_are_filtered_and_sorted(
+    words: list[str], seeds: list[int], workbench: Call, root: Path
+):
     listed = workbench("runs", *words, "--runs", root, "--json")
     assert listed.returncode == 0, listed.stderr
     found = [run["seed"] for run in json.loads(listed.stdout)]
@@ -125,10 +136,21 @@ def test_a_run_is_shown_and_removed_only_after_a_yes(workbench: Call, root: Path
 def test_an_encoder_is_evaluated_and_listed_beside_the_runs(
     workbench: Call, spread_encoder: Path, files: SimpleNamespace, tmp_path: Path
 ):
-    words = ["--suites", files.test, "--set", "device=cpu", "--set", "precision=fp32", "--runs", tmp_path]
+    words = [
+        "--suites",
+        files.test,
+        "--set",
+        "device=cpu",
+        "--set",
+        "precision=fp32",
+        "--runs",
+        tmp_path,
+    ]
     done = workbench("evaluate", spread_encoder, *words)
     assert done.returncode == 0, done.stderr
-    expected = evaluate(Encoder.from_pretrained(spread_encoder, device="cpu"), {"mine": load_pairs(str(files.test))})
+    expected = evaluate(
+        Encoder.from_pretrained(spread_encoder, device="cpu"), {"mine": load_pairs(str(files.test))}
+    )
     (path,) = list_runs(tmp_path)["path"]
     assert Run(path).metrics()["mine"] == pytest.approx(expected.metrics["mine"], abs=1e-6)
     assert f"{100 * expected.metrics['mine']['spearman']:.2f}" in done.stdout
@@ -137,17 +159,39 @@ def test_an_encoder_is_evaluated_and_listed_beside_the_runs(
 def test_a_push_that_is_tried_lists_the_files_and_sends_nothing(workbench: Call, root: Path):
     listed = workbench("push", of(root, "simcse", 1).name, "me/mine", "--dry-run", "--runs", root)
     assert listed.returncode == 0, listed.stderr
-    assert [name for name in ("model.safetensors", "README.md", "me/mine") if name not in listed.stdout] == []
+    assert [
+        name for name in ("model.safetensors", "README.md", "me/mine") if name not in listed.stdout
+    ] == []
 
 
-FILES = {"config.json", "history.csv", "scores.csv", "rankings.csv", "metrics.json", "notebook.ipynb", "encoder"}
+FILES = {
+    "config.json",
+    "history.csv",
+    "scores.csv",
+    "rankings.csv",
+    "metrics.json",
+    "notebook.ipynb",
+    "encoder",
+}
 
 
 @pytest.mark.slow
 def test_a_run_of_a_notebook_leaves_its_files_and_is_used_again(
-    workbench: Call, settings: Callable[..., dict[str, Any]], words: Words, train: Callable[..., Run], tmp_path: Path
+    workbench: Call,
+    settings: Callable[..., dict[str, Any]],
+    words: Words,
+    train: Callable[..., Run],
+    tmp_path: Path,
 ):
-    command = ["run", "simcse", *words(settings("simcse")), "--seed", 3, "--runs", tmp_path / "runs"]
+    command = [
+        "run",
+        "simcse",
+        *words(settings("simcse")),
+        "--seed",
+        3,
+        "--runs",
+        tmp_path / "runs",
+    ]
     done = workbench(*command)
     assert done.returncode == 0, done.stderr
     (path,) = (tmp_path / "runs" / "simcse").iterdir()
@@ -181,9 +225,14 @@ def test_a_run_by_its_name_is_a_teacher_and_stays_while_it_is_needed(
 def test_a_run_that_fails_ends_with_exit_code_1_and_is_listed_so(
     workbench: Call, settings: Callable[..., dict[str, Any]], words: Words, tmp_path: Path
 ):
-    rows = [f"the cat sees {letter},a dog,{place % 4 / 2}" for place, letter in enumerate("abcdefghijkl")]
+    rows = [
+        f"the cat sees {letter},a dog,{place % 4 / 2}"
+        for place, letter in enumerate("abcdefghijkl")
+    ]
     (tmp_path / "pairs.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]) + "\n")
-    small = settings("cosent", objective="softmax", softmax_labels="whole", train=str(tmp_path / "pairs.csv"))
+    small = settings(
+        "cosent", objective="softmax", softmax_labels="whole", train=str(tmp_path / "pairs.csv")
+    )
     failed = workbench("run", "cosent", *words(small), "--runs", tmp_path / "runs")
     assert failed.returncode == 1
     assert "softmax" in failed.stderr, failed.stderr

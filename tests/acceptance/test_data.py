@@ -15,7 +15,10 @@ from workbench import DataError, Run, load_pairs, load_sentences
 from workbench.config import CONFIGS
 from workbench.execution import check_settings
 
-ROWS = [("A man plays a guitar.", "A man plays.", 4.5), ('She said "no", twice', "Nothing, ever", 0.25)]
+ROWS = [
+    ("A man plays a guitar.", "A man plays.", 4.5),
+    ('She said "no", twice', "Nothing, ever", 0.25),
+]
 FRAME = pd.DataFrame(ROWS, columns=["sentence1", "sentence2", "score"])
 FORMATS: dict[str, Callable[[Path], None]] = {
     "mine.csv": lambda file: FRAME.to_csv(file, index=False),
@@ -53,19 +56,41 @@ def test_columns_are_known_by_their_usual_names_in_any_order(names: str, tmp_pat
 
 
 def test_columns_and_the_range_of_scores_can_be_named(tmp_path: Path):
-    FRAME.set_axis(["left", "right", "how close"], axis=1).to_csv(tmp_path / "mine.csv", index=False)
+    FRAME.set_axis(["left", "right", "how close"], axis=1).to_csv(
+        tmp_path / "mine.csv", index=False
+    )
     columns = {"sentence1": "left", "sentence2": "right", "score": "how close"}
     assert contents(load_pairs(str(tmp_path / "mine.csv"), columns=columns, scale=(0, 5))) == ROWS
 
 
 HEADER = "sentence1,sentence2,score\n"
 FAULTS = {
-    "a column is missing": ("mine.csv", "sentence1,sentence2\na,b\n", ["score", "sentence1", "sentence2"]),
-    "columns of other names": ("mine.csv", "left,right,grade\na,b,1\n", ["left", "right", "--columns"]),
-    "a score that is no number": ("mine.csv", HEADER + "a,b,1\nc,d,high\n", ["line 3", "score", "high"]),
-    "a score that is missing": ("mine.tsv", "sentence1\tsentence2\tscore\na\tb\t\nc\td\t1\n", ["line 2", "score"]),
+    "a column is missing": (
+        "mine.csv",
+        "sentence1,sentence2\na,b\n",
+        ["score", "sentence1", "sentence2"],
+    ),
+    "columns of other names": (
+        "mine.csv",
+        "left,right,grade\na,b,1\n",
+        ["left", "right", "--columns"],
+    ),
+    "a score that is no number": (
+        "mine.csv",
+        HEADER + "a,b,1\nc,d,high\n",
+        ["line 3", "score", "high"],
+    ),
+    "a score that is missing": (
+        "mine.tsv",
+        "sentence1\tsentence2\tscore\na\tb\t\nc\td\t1\n",
+        ["line 2", "score"],
+    ),
     "a row with too many fields": ("mine.csv", HEADER + "a,b,1\na,b,c,1\n", ["line 3"]),
-    "JSON that is broken": ("mine.jsonl", '{"sentence1": "a"}\n{"sentence1": \n', ["line 2", "JSON"]),
+    "JSON that is broken": (
+        "mine.jsonl",
+        '{"sentence1": "a"}\n{"sentence1": \n',
+        ["line 2", "JSON"],
+    ),
     "an empty file": ("mine.csv", "", ["mine.csv", "empty"]),
     "a header alone": ("mine.csv", HEADER, ["mine.csv", "row"]),
     "no file": ("gone.csv", None, ["gone.csv"]),
@@ -103,16 +128,26 @@ def test_the_real_sets_have_their_sizes_and_subsets(real_data: Path):
     assert len(set(found["sts16-test"].subset)) == 5
 
 
-def test_a_file_of_triples_can_be_trained_on(train: Callable[..., Run], tiny_sentences: list[str], tmp_path: Path):
+def test_a_file_of_triples_can_be_trained_on(
+    train: Callable[..., Run], tiny_sentences: list[str], tmp_path: Path
+):
     rows = zip(tiny_sentences[:18], tiny_sentences[18:36], tiny_sentences[36:54], strict=True)
-    pd.DataFrame(rows, columns=["anchor", "positive", "negative"]).to_csv(tmp_path / "triplets.csv", index=False)
-    assert train("cosent", tmp_path, objective="triplet", train=str(tmp_path / "triplets.csv")).finished
+    pd.DataFrame(rows, columns=["anchor", "positive", "negative"]).to_csv(
+        tmp_path / "triplets.csv", index=False
+    )
+    assert train(
+        "cosent", tmp_path, objective="triplet", train=str(tmp_path / "triplets.csv")
+    ).finished
 
 
-def test_data_check_says_how_a_file_is_read_and_what_is_wrong(workbench: Callable[..., Any], tmp_path: Path):
+def test_data_check_says_how_a_file_is_read_and_what_is_wrong(
+    workbench: Callable[..., Any], tmp_path: Path
+):
     FRAME.set_axis(["left", "right", "grade"], axis=1).to_csv(tmp_path / "mine.csv", index=False)
     (tmp_path / "bad.csv").write_text(HEADER + "a,b,high\n")
-    good = workbench("data", "check", "mine.csv", "--columns", "sentence1=left,sentence2=right", cwd=tmp_path)
+    good = workbench(
+        "data", "check", "mine.csv", "--columns", "sentence1=left,sentence2=right", cwd=tmp_path
+    )
     assert good.returncode == 0, good.stderr
     assert "pairs" in good.stdout
     assert "grade" in good.stdout
@@ -123,14 +158,19 @@ def test_data_check_says_how_a_file_is_read_and_what_is_wrong(workbench: Callabl
     assert "Traceback" not in bad.stdout + bad.stderr
 
 
-def test_data_check_states_the_counts_of_lists_and_what_is_not_measured(workbench: Callable[..., Any], tmp_path: Path):
+def test_data_check_states_the_counts_of_lists_and_what_is_not_measured(
+    workbench: Callable[..., Any], tmp_path: Path
+):
     row = '{"query": "a boat", "pos": ["a ship"], "neg": ["a dog", "a cat"]}\n'
     (tmp_path / "lists.jsonl").write_text(row)
     (tmp_path / "mine.txt").write_text("first, one\nthe second\n")
     lists = workbench("data", "check", "lists.jsonl", cwd=tmp_path).stdout
     assert "2 triplets of the lists in 1 rows" in lists
     assert "not been measured" not in lists
-    assert "have not been measured to help" in workbench("data", "check", "mine.txt", cwd=tmp_path).stdout
+    assert (
+        "have not been measured to help"
+        in workbench("data", "check", "mine.txt", cwd=tmp_path).stdout
+    )
 
 
 TRAINED_BY = {
@@ -143,7 +183,11 @@ TRAINED_BY = {
 @pytest.mark.parametrize("header", TRAINED_BY)
 @pytest.mark.parametrize("named", ["as usual", "otherwise"])
 def test_data_check_prints_commands_that_train_on_the_file(
-    header: str, named: str, workbench: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    header: str,
+    named: str,
+    workbench: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     roles = header.split(",")
     columns = roles if named == "as usual" else [f"column{place}" for place in range(len(roles))]
@@ -151,23 +195,35 @@ def test_data_check_prints_commands_that_train_on_the_file(
     if "score" in roles:
         table[columns[-1]] = range(10)
     table.to_csv(tmp_path / "my file.csv", index=False)
-    options = [] if columns is roles else ["--columns", ",".join(map("=".join, zip(roles, columns, strict=True)))]
+    options = (
+        []
+        if columns is roles
+        else ["--columns", ",".join(map("=".join, zip(roles, columns, strict=True)))]
+    )
     printed = workbench("data", "check", "my file.csv", *options, cwd=tmp_path).stdout
-    commands = [shlex.split(line)[1:] for line in printed.splitlines() if line.startswith("  workbench ")]
+    commands = [
+        shlex.split(line)[1:] for line in printed.splitlines() if line.startswith("  workbench ")
+    ]
     monkeypatch.chdir(tmp_path)
     trained = []
     for command, name, *words in commands:
         if command == "data":
             assert workbench(command, name, *words, cwd=tmp_path).returncode == 0
         else:
-            check_settings(CONFIGS[name].from_parameters("demo", 0, dict(word.split("=", 1) for word in words)))
+            check_settings(
+                CONFIGS[name].from_parameters("demo", 0, dict(word.split("=", 1) for word in words))
+            )
             trained.append(name)
     assert trained == TRAINED_BY[header]
 
 
 def test_data_list_names_every_set(workbench: Callable[..., Any]):
     listed = workbench("data", "list", "--kind", "pairs").stdout
-    assert [name for name in ("world-test", "stsb-dev", "sts12-test", "ladders-all") if name not in listed] == []
+    assert [
+        name
+        for name in ("world-test", "stsb-dev", "sts12-test", "ladders-all")
+        if name not in listed
+    ] == []
 
 
 def test_data_split_keeps_the_rows_of_a_query_together_and_never_overwrites(
@@ -181,7 +237,9 @@ def test_data_split_keeps_the_rows_of_a_query_together_and_never_overwrites(
     assert len(parts) == 3
     queries = [set(part.sentence1) for part in parts.values()]
     assert sum(map(len, queries)) == len(set.union(*queries)) == 6
-    assert np.concatenate([part.gold for part in parts.values()]).size == len(load_pairs(str(files.train)).gold)
+    assert np.concatenate([part.gold for part in parts.values()]).size == len(
+        load_pairs(str(files.train)).gold
+    )
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
     again = split("--seed", 1)
     assert again.returncode != 0

@@ -13,9 +13,10 @@ from .make_losses import FILE, SAME, SHORT, losses_of, train_demo
 
 DIGESTS = json.loads((PROJECT / "tests" / "digests.json").read_text())
 STORED = json.loads(FILE.read_text(encoding="utf-8"))
-# A loss differs by at most 3e-6 of itself between processors (Intel with AVX-512, AMD with AVX2), instruction sets
-# (down to SSE4.2, of torch, oneDNN and MKL) and 1, 2 and 4 threads. RankEncoder's ranks turn a difference in the last
-# digit of a cosine into a whole rank; its losses differ by at most 2e-5.
+# A loss differs by at most 3e-6 of itself between processors (Intel with AVX-512, AMD with AVX2),
+# instruction sets (down to SSE4.2, of torch, oneDNN and MKL) and 1, 2 and 4 threads. RankEncoder's
+# ranks turn a difference in the last digit of a cosine into a whole rank; its losses differ by at
+# most 2e-5.
 TOLERANCE = dict.fromkeys(METHOD_NAMES, 3e-5) | {"rankencoder": 3e-4}
 # A small change of what the first loss is computed from, for each method.
 OTHER: dict[str, dict[str, Any]] = {
@@ -43,7 +44,9 @@ def test_the_digest_of_every_profile_is_the_one_that_its_runs_are_called_by():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHOD_NAMES)
-def test_the_first_ten_steps_of_the_demo_have_the_losses_that_they_always_had(method: str, tmp_path: Path):
+def test_the_first_ten_steps_of_the_demo_have_the_losses_that_they_always_had(
+    method: str, tmp_path: Path
+):
     assert STORED["settings"] == SAME | SHORT
     losses = losses_of(train_demo(method, tmp_path))
     assert losses == pytest.approx(STORED["losses"][method], rel=TOLERANCE[method])
@@ -51,7 +54,9 @@ def test_the_first_ten_steps_of_the_demo_have_the_losses_that_they_always_had(me
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHOD_NAMES)
-def test_the_first_loss_differs_by_more_than_the_tolerance_if_anything_else_does(method: str, tmp_path: Path):
+def test_the_first_loss_differs_by_more_than_the_tolerance_if_anything_else_does(
+    method: str, tmp_path: Path
+):
     stored = STORED["losses"][method][0]
     for change in (OTHER[method], {"seed": 1}, {"dropout": 0.11}, {"precision": "bf16"}):
         (loss,) = losses_of(train_demo(method, tmp_path, max_steps=1, **change))

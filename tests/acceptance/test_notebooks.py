@@ -1,4 +1,5 @@
-"""The notebooks as a user runs them: each method by `workbench run`, the others by papermill, on the same runs."""
+"""The notebooks as a user runs them: each method by `workbench run`, the others by papermill, on
+the same runs."""
 
 import json
 import subprocess
@@ -16,7 +17,13 @@ from .lab import NOTEBOOKS
 
 pytestmark = pytest.mark.slow
 
-QUICK: dict[str, Any] = {"max_steps": 2, "eval_steps": 2, "train_limit": 64, "batch_size": 16, "device": "cpu"}
+QUICK: dict[str, Any] = {
+    "max_steps": 2,
+    "eval_steps": 2,
+    "train_limit": 64,
+    "batch_size": 16,
+    "device": "cpu",
+}
 SUITE = "small-test"
 MORE: dict[str, dict[str, Any]] = {"rankencoder": {"base": "world-encoder", "corpus_size": 64}}
 MORE["mixed"] = MORE["rankencoder"]
@@ -35,10 +42,20 @@ def outputs(path: Path, kind: str) -> list[Any]:
     return [output.data[kind] for output in found if kind in output.get("data", {})]
 
 
-def papermill(notebook: str, output: Path, **parameters: object) -> "subprocess.CompletedProcess[str]":
+def papermill(
+    notebook: str, output: Path, **parameters: object
+) -> "subprocess.CompletedProcess[str]":
     """Run `papermill` on a notebook; return how it ended."""
     given = [word for name, value in parameters.items() for word in ("-p", name, str(value))]
-    command = [python(), "-m", "papermill", NOTEBOOKS / f"{notebook}.ipynb", output, "--no-progress-bar", *given]
+    command = [
+        python(),
+        "-m",
+        "papermill",
+        NOTEBOOKS / f"{notebook}.ipynb",
+        output,
+        "--no-progress-bar",
+        *given,
+    ]
     return subprocess.run(command, cwd=output.parent, capture_output=True, text=True, check=False)
 
 
@@ -72,7 +89,9 @@ def test_every_method_runs_by_the_command_line_and_keeps_its_notebook(runs: dict
         assert "gold rank" in shown, method
 
 
-def test_the_other_notebooks_run_on_these_runs(runs: dict[str, Path], small_files: dict[str, str], tmp_path: Path):
+def test_the_other_notebooks_run_on_these_runs(
+    runs: dict[str, Path], small_files: dict[str, str], tmp_path: Path
+):
     root, suite = runs["simcse"].parents[1], small_files["suites"]
     given = {
         "00_tour": {"suite": suite},
@@ -93,13 +112,19 @@ def test_the_other_notebooks_run_on_these_runs(runs: dict[str, Path], small_file
         assert f"{100 * value:.2f}" in shown["20_compare"]
         assert method in shown["21_rankings"]
     assert len(outputs(tmp_path / "20_compare.ipynb", FIGURE)) >= 2
-    assert [len(outputs(tmp_path / f"{name}.ipynb", VIEW)) for name in ("00_tour", "21_rankings", "23_pairs")] == [
+    assert [
+        len(outputs(tmp_path / f"{name}.ipynb", VIEW))
+        for name in ("00_tour", "21_rankings", "23_pairs")
+    ] == [
         3,
         2,
         2,
     ]
     assert "80.05" in shown["22_what_of_the_papers"]
-    assert "workbench run rankcse --profile paper --set info_nce=false --set beta=0; " in shown["22_what_of_the_papers"]
+    assert (
+        "workbench run rankcse --profile paper --set info_nce=false --set beta=0; "
+        in shown["22_what_of_the_papers"]
+    )
     assert len(outputs(tmp_path / "22_what_of_the_papers.ipynb", FIGURE)) >= 4
 
 

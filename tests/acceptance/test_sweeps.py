@@ -1,4 +1,5 @@
-"""Sweeps through the command line: each cell is trained once, after any interruption, here and on a Slurm cluster."""
+"""Sweeps through the command line: each cell is trained once, after any interruption, here and on a
+Slurm cluster."""
 
 import json
 import os
@@ -28,14 +29,19 @@ def workbench(*words: object) -> subprocess.CompletedProcess[str]:
 
 def list_runs(root: Path) -> list[list[Any]]:
     """Return method, seed, temperature and status of each run."""
-    listed = workbench("runs", "--json", "--columns", "method,seed,temperature,status", "--runs", root).stdout
+    listed = workbench(
+        "runs", "--json", "--columns", "method,seed,temperature,status", "--runs", root
+    ).stdout
     return [list(row.values()) for row in json.loads(listed)]
 
 
 def read_results(root: Path) -> dict[str, list[bytes]]:
     """Return weights and scores of each finished run by its folder under `root`."""
     folders = [file.parent for file in root.glob("*/*/metrics.json")]
-    return {str(folder.relative_to(root)): [(folder / name).read_bytes() for name in RESULTS] for folder in folders}
+    return {
+        str(folder.relative_to(root)): [(folder / name).read_bytes() for name in RESULTS]
+        for folder in folders
+    }
 
 
 def written(root: Path) -> dict[Path, int]:
@@ -45,7 +51,11 @@ def written(root: Path) -> dict[Path, int]:
 
 def list_cells(output: str) -> list[tuple[str, str]]:
     """Return state and title of each cell that `--plan` or `status` lists."""
-    rows = [line.split(maxsplit=1) for line in output.splitlines() if line.startswith("  ") and " seed " in line]
+    rows = [
+        line.split(maxsplit=1)
+        for line in output.splitlines()
+        if line.startswith("  ") and " seed " in line
+    ]
     return [(state, title.partition(" (")[0]) for state, title in rows]
 
 
@@ -69,8 +79,11 @@ def simcse(values: dict[str, Any], words: Callable[[dict], list[str]]) -> list[s
 
 
 @pytest.fixture(scope="module")
-def swept(values: dict[str, Any], files: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the runs of an uninterrupted sweep of four cells from a YAML file, without notebooks."""
+def swept(
+    values: dict[str, Any], files: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Return the runs of an uninterrupted sweep of four cells from a YAML file, without
+    notebooks."""
     folder = tmp_path_factory.mktemp("swept")
     content = {
         "methods": {
@@ -79,10 +92,15 @@ def swept(values: dict[str, Any], files: SimpleNamespace, tmp_path_factory: pyte
         },
         "seeds": [0, 1],
         "grid": {name: [value] for name, value in values.items() if name != "train"},
-        "without": [{"method": "simcse", "temperature": 0.1, "seed": 1}, {"method": "cosent", "seed": 1}],
+        "without": [
+            {"method": "simcse", "temperature": 0.1, "seed": 1},
+            {"method": "cosent", "seed": 1},
+        ],
     }
     (folder / "grid.yaml").write_text(yaml.safe_dump(content))
-    done = workbench("sweep", folder / "grid.yaml", "--jobs", 2, "--no-notebook", "--runs", folder / "runs")
+    done = workbench(
+        "sweep", folder / "grid.yaml", "--jobs", 2, "--no-notebook", "--runs", folder / "runs"
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "runs"
 
@@ -90,7 +108,9 @@ def swept(values: dict[str, Any], files: SimpleNamespace, tmp_path_factory: pyte
 @pytest.fixture(scope="module")
 def uninterrupted(swept: Path) -> dict[str, list[bytes]]:
     """Return the results of the two cells of `simcse`."""
-    rows = json.loads(workbench("runs", "simcse", "temperature=0.05", "--json", "--runs", swept).stdout)
+    rows = json.loads(
+        workbench("runs", "simcse", "temperature=0.05", "--json", "--runs", swept).stdout
+    )
     names = {str(Path(row["path"]).relative_to(swept)) for row in rows}
     assert len(names) == 2
     return {name: found for name, found in read_results(swept).items() if name in names}
@@ -103,7 +123,9 @@ def test_a_sweep_from_a_file_trains_each_cell_once_and_to_the_weights_of_a_singl
     cells = [["cosent", 0, None], ["simcse", 0, 0.05], ["simcse", 0, 0.1], ["simcse", 1, 0.05]]
     assert sorted(list_runs(swept), key=str) == [[*cell, "finished"] for cell in cells]
     before = written(swept)
-    again = workbench("sweep", swept.parent / "grid.yaml", "--jobs", 2, "--no-notebook", "--runs", swept)
+    again = workbench(
+        "sweep", swept.parent / "grid.yaml", "--jobs", 2, "--no-notebook", "--runs", swept
+    )
     assert again.returncode == 0
     assert written(swept) == before
 
@@ -115,11 +137,23 @@ def test_a_sweep_from_a_file_trains_each_cell_once_and_to_the_weights_of_a_singl
 
 @pytest.mark.slow
 @linux
-def test_of_a_killed_sweep_no_process_is_left_and_two_started_at_once_finish_it_with_the_same_results(
+def test_a_killed_sweep_leaves_no_process_and_two_started_at_once_finish_it_with_the_same_results(
     simcse: list[str], uninterrupted: dict, tmp_path: Path
 ):
-    command = [sys.executable, "-m", "workbench", "sweep", *simcse, "--jobs", "2", "--runs", str(tmp_path)]
-    with subprocess.Popen(command, env={**os.environ, "MARK": str(tmp_path)}, stdout=subprocess.DEVNULL) as sweep:
+    command = [
+        sys.executable,
+        "-m",
+        "workbench",
+        "sweep",
+        *simcse,
+        "--jobs",
+        "2",
+        "--runs",
+        str(tmp_path),
+    ]
+    with subprocess.Popen(
+        command, env={**os.environ, "MARK": str(tmp_path)}, stdout=subprocess.DEVNULL
+    ) as sweep:
         wait_until(lambda: list(tmp_path.glob(f"simcse/*/{STATE}")) or sweep.poll() is not None)
         sweep.kill()
     assert sum(status == "finished" for *_, status in list_runs(tmp_path)) < 2
@@ -128,7 +162,10 @@ def test_of_a_killed_sweep_no_process_is_left_and_two_started_at_once_finish_it_
     first_steps = {history: history.read_text().splitlines()[:6] for history in interrupted}
 
     command[0] = python()
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(2)]
+    both = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in range(2)
+    ]
     outputs = [sweep.communicate()[0] for sweep in both]
     assert [sweep.returncode for sweep in both] == [0, 0], outputs
     assert read_results(tmp_path) == uninterrupted
@@ -155,7 +192,9 @@ def processes_with(variable: str) -> list[int]:
 def test_a_cell_that_fails_is_reported_and_stops_no_other_and_is_all_that_is_tried_again(
     values: dict[str, Any], words: Callable[[dict], list[str]], tmp_path: Path
 ):
-    short = {name: value for name, value in values.items() if name != "learning_rate"} | {"max_steps": 10}
+    short = {name: value for name, value in values.items() if name != "learning_rate"} | {
+        "max_steps": 10
+    }
     command = ["sweep", "simcse", *words(short), "learning_rate=1e30,1e-3", "--runs", tmp_path]
     planned = workbench(*command, "--plan")
     assert planned.returncode == 0
@@ -166,11 +205,17 @@ def test_a_cell_that_fails_is_reported_and_stops_no_other_and_is_all_that_is_tri
     assert done.returncode == 1
     assert "1e+30" in done.stdout, "the reason names the value"
     assert sorted(status for *_, status in list_runs(tmp_path)) == ["failed", "finished"]
-    assert workbench("sweep", "simcse", "--seeds", "5", "--plan", "--runs", tmp_path).returncode == 0
+    assert (
+        workbench("sweep", "simcse", "--seeds", "5", "--plan", "--runs", tmp_path).returncode == 0
+    )
     every = workbench("sweep", "status", "--runs", tmp_path)
     assert every.returncode == 0
-    names = [line.partition(":")[0] for line in every.stdout.splitlines() if line.startswith("simcse")]
-    listed = [list_cells(workbench("sweep", "status", name, "--runs", tmp_path).stdout) for name in names]
+    names = [
+        line.partition(":")[0] for line in every.stdout.splitlines() if line.startswith("simcse")
+    ]
+    listed = [
+        list_cells(workbench("sweep", "status", name, "--runs", tmp_path).stdout) for name in names
+    ]
     states = sorted([state for state, _ in cells] for cells in listed)
     assert states == sorted([["failed", "finished"], [*pending]])
 
@@ -180,12 +225,22 @@ def test_a_cell_that_fails_is_reported_and_stops_no_other_and_is_all_that_is_tri
 
 
 def test_a_plan_lists_each_cell_once_and_trains_nothing(tmp_path: Path):
-    words = ["simcse", "cosent", "--seeds", "0-1", "learning_rate=1e-3,3e-4", "simcse.temperature=0.05,0.1"]
+    words = [
+        "simcse",
+        "cosent",
+        "--seeds",
+        "0-1",
+        "learning_rate=1e-3,3e-4",
+        "simcse.temperature=0.05,0.1",
+    ]
     done = workbench("sweep", *words, "--plan", "--runs", tmp_path)
     assert done.returncode == 0
     titles = [title for _, title in list_cells(done.stdout)]
     assert len(titles) == len(set(titles)) == 2 * (2 * 2 + 2)
-    assert sum("simcse" in title and "0.1" in title and title.endswith("seed 1") for title in titles) == 2
+    assert (
+        sum("simcse" in title and "0.1" in title and title.endswith("seed 1") for title in titles)
+        == 2
+    )
     assert list_runs(tmp_path) == []
 
     (tmp_path / "grid.yaml").write_text(
@@ -194,19 +249,28 @@ def test_a_plan_lists_each_cell_once_and_trains_nothing(tmp_path: Path):
         "grid:\n  learning_rate: [0.001, 0.0003]\n"
         "without:\n  - {method: cosent, learning_rate: 0.0003}\n"
     )
-    listed = list_cells(workbench("sweep", tmp_path / "grid.yaml", "--plan", "--runs", tmp_path).stdout)
+    listed = list_cells(
+        workbench("sweep", tmp_path / "grid.yaml", "--plan", "--runs", tmp_path).stdout
+    )
     assert len(listed) == len(titles) - 2
     assert [title for _, title in listed if "cosent" in title and "0.0003" in title] == []
 
     learned_from = workbench("sweep", "rankencoder", "simcse", "--plan", "--runs", tmp_path)
-    assert [title for _, title in list_cells(learned_from.stdout)] == ["simcse seed 0", "rankencoder seed 0"]
+    assert [title for _, title in list_cells(learned_from.stdout)] == [
+        "simcse seed 0",
+        "rankencoder seed 0",
+    ]
 
 
 def test_a_name_belongs_to_one_set_of_cells_and_a_damaged_sweep_hides_no_other(tmp_path: Path):
     for name, seed in (("mine", "0"), ("other", "1")):
-        made = workbench("sweep", "simcse", "--seeds", seed, "--name", name, "--plan", "--runs", tmp_path)
+        made = workbench(
+            "sweep", "simcse", "--seeds", seed, "--name", name, "--plan", "--runs", tmp_path
+        )
         assert made.returncode == 0
-    refused = workbench("sweep", "simcse", "--seeds", "2", "--name", "mine", "--plan", "--runs", tmp_path)
+    refused = workbench(
+        "sweep", "simcse", "--seeds", "2", "--name", "mine", "--plan", "--runs", tmp_path
+    )
     assert refused.returncode != 0
     assert "mine" in refused.stderr
     shown = workbench("sweep", "status", "mine", "--runs", tmp_path)
@@ -221,9 +285,17 @@ def test_a_name_belongs_to_one_set_of_cells_and_a_damaged_sweep_hides_no_other(t
 
 @pytest.mark.parametrize(
     "words",
-    [["simsce"], ["simcse", "temprature=0.1"], ["simcse", "temperature=-1"], ["simcse", "--seeds", "4-0"], ["a.yaml"]],
+    [
+        ["simsce"],
+        ["simcse", "temprature=0.1"],
+        ["simcse", "temperature=-1"],
+        ["simcse", "--seeds", "4-0"],
+        ["a.yaml"],
+    ],
 )
-def test_a_sweep_with_a_mistake_is_refused_before_anything_is_written(words: list[str], tmp_path: Path):
+def test_a_sweep_with_a_mistake_is_refused_before_anything_is_written(
+    words: list[str], tmp_path: Path
+):
     done = workbench("sweep", *words, "--runs", tmp_path / "runs")
     assert done.returncode != 0
     assert words[-1].rpartition("=")[2] in done.stderr or words[-1].partition("=")[0] in done.stderr
@@ -243,7 +315,7 @@ def queued(cluster: Slurm) -> list[str]:
 
 
 @pytest.mark.slow
-def test_cells_on_slurm_that_are_interrupted_at_the_end_of_their_time_or_requeued_end_with_the_same_results(
+def test_cells_on_slurm_that_run_out_of_time_or_are_requeued_end_with_the_same_results(
     cluster: Slurm, simcse: list[str], uninterrupted: dict, tmp_path: Path
 ):
     command = ["sweep", *simcse, "--slurm", "--cpus", 1, "--runs", tmp_path]
@@ -251,11 +323,15 @@ def test_cells_on_slurm_that_are_interrupted_at_the_end_of_their_time_or_requeue
     assert done.returncode == 0, done.stdout + done.stderr
     jobs = queued(cluster)
     assert len(jobs) == 2
-    interrupts = {0: ["scancel", "--signal=USR2"], 1: ["scontrol", "requeue"]}  # the time limit, and preemption
+    # The time limit, and preemption.
+    interrupts = {0: ["scancel", "--signal=USR2"], 1: ["scontrol", "requeue"]}
 
     def interrupt() -> bool:
-        """Interrupt each cell as soon as it has a state; the other cell may have finished by then."""
-        for seed in [seed for seed in interrupts if list(tmp_path.glob(f"simcse/*-s{seed}/{STATE}"))]:
+        """Interrupt each cell as soon as it has a state; the other cell may have finished by
+        then."""
+        for seed in [
+            seed for seed in interrupts if list(tmp_path.glob(f"simcse/*-s{seed}/{STATE}"))
+        ]:
             cluster.ask(*interrupts.pop(seed), jobs[seed])
         return not interrupts
 

@@ -1,4 +1,5 @@
-"""Training gives the same numbers if repeated, killed and resumed, or distributed over processes."""
+"""Training gives the same numbers if repeated, killed and resumed, or distributed over
+processes."""
 
 import json
 import signal
@@ -34,13 +35,17 @@ def uninterrupted(train: Train, tmp_path_factory: pytest.TempPathFactory) -> dic
     return {method: train(method, folder) for method in METHOD_NAMES}
 
 
-def test_training_again_gives_the_same_weights(uninterrupted: dict[str, Run], train: Train, tmp_path: Path):
+def test_training_again_gives_the_same_weights(
+    uninterrupted: dict[str, Run], train: Train, tmp_path: Path
+):
     for method, first in uninterrupted.items():
         again = train(method, tmp_path)
         assert encoder_checksum(first) == encoder_checksum(again), method
         pd.testing.assert_frame_equal(history(first), history(again))
         assert history(first)["step"].tolist() == list(range(13))
-    assert encoder_checksum(train("simcse", tmp_path, seed=1)) != encoder_checksum(uninterrupted["simcse"])
+    assert encoder_checksum(train("simcse", tmp_path, seed=1)) != encoder_checksum(
+        uninterrupted["simcse"]
+    )
 
 
 # Each job runs in a forked process, since loading torch takes longer than the training.
@@ -93,7 +98,10 @@ def test_a_killed_training_goes_on_to_the_weights_scores_and_history_of_an_unint
 
 
 def test_a_run_in_progress_cannot_be_joined_by_another_process(
-    settings: Settings, tmp_path: Path, workbench: Callable[..., Any], words: Callable[..., list[str]]
+    settings: Settings,
+    tmp_path: Path,
+    workbench: Callable[..., Any],
+    words: Callable[..., list[str]],
 ):
     run = Run.open(CONFIGS["simcse"].from_parameters("demo", 0, settings("simcse")), tmp_path)
     refused = workbench("run", "simcse", *words(settings("simcse")), "--runs", tmp_path)
@@ -109,7 +117,9 @@ def test_a_finished_run_is_used_as_it_is(uninterrupted: dict[str, Run], train: T
     again = train("simcse", first.path.parents[1])
     assert again.path == first.path
     assert again.finished
-    assert {file: file.stat().st_mtime_ns for file in again.path.rglob("*") if file.is_file()} == written
+    assert {
+        file: file.stat().st_mtime_ns for file in again.path.rglob("*") if file.is_file()
+    } == written
 
 
 def test_the_encoder_that_is_kept_is_the_best_on_dev(train: Train, tmp_path: Path):
@@ -122,17 +132,22 @@ def test_the_encoder_that_is_kept_is_the_best_on_dev(train: Train, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one_does(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_two_processes_train_as_one_does(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(sys, "executable", python())  # forks of a process with torch loaded
     histories, vectors = [], []
     for processes in (1, 2):
-        config = CONFIGS["simcse"].from_parameters("demo", 0, settings("simcse", processes=processes, dropout=0.0))
+        config = CONFIGS["simcse"].from_parameters(
+            "demo", 0, settings("simcse", processes=processes, dropout=0.0)
+        )
         model, data = METHODS["simcse"](config), load_training(config)
         start = model.encode(data.sentences)
         run = Run.open(config, tmp_path / str(processes))
         histories.append(fit(model, data, dev=load_dev(config), run=run, quiet=True))
         vectors.append(model.encode(data.sentences))
-    # Sums in another order move a loss near 1 by some 1e-6 in float32; a wrong share of negatives moves it by 0.1.
+    # Sums in another order move a loss near 1 by some 1e-6 in float32; a wrong share of negatives
+    # moves it by 0.1.
     np.testing.assert_allclose(histories[1]["loss"], histories[0]["loss"], rtol=1e-4)
     torch.testing.assert_close(vectors[1], vectors[0], rtol=0, atol=1e-3)
     assert float((vectors[0] - start).abs().max()) > 0.05
@@ -161,5 +176,6 @@ def test_gathered_rows_get_the_gradient_of_the_losses_of_all_processes(tmp_path:
     for rank in range(2):
         rows, gradient = torch.load(tmp_path / f"{rank}.pt")
         assert rows.tolist() == [[1.0], [2.0]]
-        # The losses are a b and 2 a b with a = 1 and b = 2: their sum has the derivatives 3 b and 3 a.
+        # The losses are a b and 2 a b with a = 1 and b = 2: their sum has the derivatives 3 b and 3
+        # a.
         assert gradient.item() == (6.0, 3.0)[rank]

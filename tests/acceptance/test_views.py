@@ -1,4 +1,5 @@
-"""The live views as a user sees them in JupyterLab, and the tables, figures and pages made from finished runs."""
+"""The live views as a user sees them in JupyterLab, and the tables, figures and pages made from
+finished runs."""
 
 import csv
 import json
@@ -56,7 +57,11 @@ def targets(subject: str) -> dict[str, float]:
 
 def write_pairs(file: Path) -> Path:
     """Write the scored pairs; the last query and one of its targets are hostile."""
-    rows = [[query, *row] for query, one in zip(QUERIES, SUBJECTS, strict=True) for row in targets(one).items()]
+    rows = [
+        [query, *row]
+        for query, one in zip(QUERIES, SUBJECTS, strict=True)
+        for row in targets(one).items()
+    ]
     rows += [[HOSTILE, text, gold] for text, gold in {**targets("stranger"), SCRIPT: 4.0}.items()]
     with file.open("w", newline="", encoding="utf-8") as opened:
         csv.writer(opened).writerows([["sentence1", "sentence2", "score"], *rows])
@@ -70,14 +75,18 @@ def runs(train: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) ->
     suite = write_pairs(folder / "mine.csv")
     found = {(name, 0): train(name, folder / "runs", suites=[str(suite)]) for name in LABELS}
     found["simcse", 1] = train("simcse", folder / "runs", 1, suites=[str(suite)])
-    return SimpleNamespace(suite=suite, root=folder / "runs", of=found, pairs=load_pairs(str(suite)))
+    return SimpleNamespace(
+        suite=suite, root=folder / "runs", of=found, pairs=load_pairs(str(suite))
+    )
 
 
 def scores_of(run: Run) -> dict[tuple[str, str], float]:
     """Return the score that the run's folder has for each pair of sentences."""
     pairs, scored = load_pairs(run.config.suites[0]), run.scores()
     assert list(scored["pair_id"].astype(str)) == [str(one) for one in pairs.pair_id]
-    return dict(zip(zip(pairs.sentence1, pairs.sentence2, strict=True), scored["predicted"], strict=True))
+    return dict(
+        zip(zip(pairs.sentence1, pairs.sentence2, strict=True), scored["predicted"], strict=True)
+    )
 
 
 def ranking(query: str, runs: SimpleNamespace, labels: list[str]) -> pd.DataFrame:
@@ -101,9 +110,13 @@ def lab(jupyter: SimpleNamespace, runs: SimpleNamespace) -> SimpleNamespace:
     with_parameters(NOTEBOOKS / "21_rankings.ipynb", jupyter.folder / "live.ipynb", **given)
     content = nbformat.read(jupyter.folder / "live.ipynb", as_version=4)
     content.cells += [
-        cell for cell in nbformat.read(NOTEBOOKS / "23_pairs.ipynb", 4).cells if "PairExplorer(" in cell.source
+        cell
+        for cell in nbformat.read(NOTEBOOKS / "23_pairs.ipynb", 4).cells
+        if "PairExplorer(" in cell.source
     ]
-    content.cells.append(new_code_cell('question = views.Ask(["world-encoder", "world-teacher"])\nquestion'))
+    content.cells.append(
+        new_code_cell('question = views.Ask(["world-encoder", "world-teacher"])\nquestion')
+    )
     content.cells.append(new_code_cell('reason = views.Why(["world-encoder"])\nreason'))
     watched = f"forming = views.WatchedRanking(Run({str(runs.of['cosent', 0].path)!r}))"
     content.cells.append(new_code_cell(f"from workbench import Run\n{watched}\nforming"))
@@ -120,7 +133,9 @@ def lab(jupyter: SimpleNamespace, runs: SimpleNamespace) -> SimpleNamespace:
         "reason": output_of(page, "Why("),
         "forming": output_of(page, "WatchedRanking("),
     }
-    return SimpleNamespace(page=page, watched=jupyter.watched, dialogs=dialogs, folder=jupyter.folder, **views)
+    return SimpleNamespace(
+        page=page, watched=jupyter.watched, dialogs=dialogs, folder=jupyter.folder, **views
+    )
 
 
 def queries_of(lab: SimpleNamespace) -> list[str]:
@@ -161,14 +176,20 @@ def test_the_notebook_runs_live_and_a_search_narrows_the_queries(live: SimpleNam
     assert errors(live.page) == []
     assert sorted(value_of(live.page, "list(tables)")) == LABELS
     search = live.explorer.get_by_role("searchbox")
-    for words, wanted in (("dog SAILOR", QUERIES[1]), ("sailor rain falls", QUERIES[1]), ("script stranger", HOSTILE)):
+    for words, wanted in (
+        ("dog SAILOR", QUERIES[1]),
+        ("sailor rain falls", QUERIES[1]),
+        ("script stranger", HOSTILE),
+    ):
         search.fill(words)  # the second and the third have words of targets
         wait_until(live.page, lambda: queries_of(live), [wanted])
     search.fill("no such word")
     wait_until(live.page, lambda: queries_of(live), [])
 
 
-def test_a_query_chosen_by_mouse_shows_its_ranking_and_python_knows_it(live: SimpleNamespace, runs: SimpleNamespace):
+def test_a_query_chosen_by_mouse_shows_its_ranking_and_python_knows_it(
+    live: SimpleNamespace, runs: SimpleNamespace
+):
     for query in (QUERIES[2], QUERIES[4]):
         entry(live.explorer, query).click()
         table = ranking(query, runs, LABELS).sort_values("gold", ascending=False)
@@ -196,10 +217,14 @@ def test_the_keyboard_alone_searches_and_chooses(live: SimpleNamespace, runs: Si
         page.keyboard.press("Enter")
         wait_until(page, lambda: chosen_query(live)[0], ranking(query, runs, []).iloc[0]["target"])
         check_ranking(live, query, runs)
-        assert query in page.evaluate("document.activeElement.innerText"), "the focus is on the chosen query"
+        assert query in page.evaluate("document.activeElement.innerText"), (
+            "the focus is on the chosen query"
+        )
 
 
-def test_queries_are_ordered_and_chosen_from_the_list_and_from_code(live: SimpleNamespace, runs: SimpleNamespace):
+def test_queries_are_ordered_and_chosen_from_the_list_and_from_code(
+    live: SimpleNamespace, runs: SimpleNamespace
+):
     worst = {}
     for query in EVERY:
         table = ranking(query, runs, ["cosent"])
@@ -213,7 +238,9 @@ def test_queries_are_ordered_and_chosen_from_the_list_and_from_code(live: Simple
     assert chosen_query(live)[0] == ranking(QUERIES[3], runs, []).iloc[0]["target"]
 
 
-def test_pairs_are_searched_limited_and_shown_with_all_partners(live: SimpleNamespace, runs: SimpleNamespace):
+def test_pairs_are_searched_limited_and_shown_with_all_partners(
+    live: SimpleNamespace, runs: SimpleNamespace
+):
     from playwright.sync_api import expect
 
     view, wanted = live.every_pair, "the painter likes an old bird"
@@ -221,7 +248,9 @@ def test_pairs_are_searched_limited_and_shown_with_all_partners(live: SimpleName
     near = [pair for pair, gold in zip(every, runs.pairs.gold, strict=True) if gold >= 4]
     view.get_by_label("gold from").fill("4")
     wait_until(live.page, lambda: sorted(listed(view, every)), sorted(near))
-    assert value_of(live.page, "sorted(every_pair.selected['sentence2'])") == sorted(text for _, text in near)
+    assert value_of(live.page, "sorted(every_pair.selected['sentence2'])") == sorted(
+        text for _, text in near
+    )
     view.get_by_label("gold from").fill("")
     view.get_by_role("searchbox").fill("bird painter OLD")
     expect(view.get_by_text(re.compile(r"\b1 of 36\b"))).to_be_visible()
@@ -230,7 +259,9 @@ def test_pairs_are_searched_limited_and_shown_with_all_partners(live: SimpleName
     for row in partners.to_dict("records"):
         shown = view.get_by_role("row").filter(has_text=row["target"]).last
         expect(shown).to_be_visible()
-        assert [numbers(cells(shown)[label])[0] for label in LABELS] == [row[label] for label in LABELS]
+        assert [numbers(cells(shown)[label])[0] for label in LABELS] == [
+            row[label] for label in LABELS
+        ]
     assert value_of(live.page, "every_pair.selected['sentence2'].tolist()") == [wanted]
 
 
@@ -242,11 +273,16 @@ def test_ticking_a_run_changes_what_is_compared(live: SimpleNamespace):
     boxed, means = rows.filter(has=box), rows.filter(has_not=box)
     expect(boxed).to_have_count(4)
     for label in ("rankcse", "cosent"):
-        mine, left = boxed.filter(has_text=label).get_by_role("checkbox"), [one for one in LABELS if one != label]
+        mine, left = (
+            boxed.filter(has_text=label).get_by_role("checkbox"),
+            [one for one in LABELS if one != label],
+        )
         mine.click()
         expect(means.filter(has_text=label)).to_have_count(0)
         expect(heads.filter(has_text=label)).to_have_count(0)
-        wait_until(live.page, lambda: value_of(live.page, "sorted(set(picker.runs['label']))"), left)
+        wait_until(
+            live.page, lambda: value_of(live.page, "sorted(set(picker.runs['label']))"), left
+        )
         mine.click()
         expect(means.filter(has_text=label)).not_to_have_count(0)
         expect(heads.filter(has_text=label)).not_to_have_count(0)
@@ -263,12 +299,17 @@ def test_a_typed_question_is_answered_by_every_encoder(live: SimpleNamespace):
     lines = ["the sailor anchors the boat", HOSTILE, "onion is cut by cook"]
     live.question.get_by_role("textbox", name="targets").fill("\n".join(lines))
     live.question.get_by_role("textbox", name="query").fill(lines[0])
-    asked = {name: Encoder.from_pretrained(name).encode(lines) for name in ("world-encoder", "world-teacher")}
+    asked = {
+        name: Encoder.from_pretrained(name).encode(lines)
+        for name in ("world-encoder", "world-teacher")
+    }
     cosines = {name: (rows @ rows[0]).tolist() for name, rows in asked.items()}
     for place, line in enumerate(lines):
         row = live.question.get_by_role("row").filter(has_text=line)
         for name, values in cosines.items():
-            shown = pytest.approx([rankdata([-value for value in values])[place], values[place]], abs=6e-4)
+            shown = pytest.approx(
+                [rankdata([-value for value in values])[place], values[place]], abs=6e-4
+            )
             wait_until(live.page, lambda: numbers(cells(row).get(name, "")), shown)  # noqa: B023
     expect(live.question.get_by_text(lines[0], exact=True).first).to_be_visible()
     known = value_of(live.page, "question.selected.set_index('target').to_dict('dict')")
@@ -281,13 +322,17 @@ def test_why_a_target_has_its_rank_is_shown_on_request(live: SimpleNamespace):
 
     query, view = QUERIES[5], live.explorer
     entry(view, query).click()
-    view.get_by_role("row").filter(has_text="the singer likes an old bird").get_by_role("cell").first.click()
+    view.get_by_role("row").filter(has_text="the singer likes an old bird").get_by_role(
+        "cell"
+    ).first.click()
     expect(view.get_by_text(re.compile(r"^Why \w"))).to_be_visible()
     for word in ("likes", "bird", "sees", "park"):
         expect(view.get_by_role("rowheader", name=word, exact=True).first).to_be_visible()
 
 
-def test_the_least_words_without_which_two_typed_targets_change_places_are_shown(live: SimpleNamespace):
+def test_the_least_words_without_which_two_typed_targets_change_places_are_shown(
+    live: SimpleNamespace,
+):
     from playwright.sync_api import expect
 
     encoder = Encoder.from_pretrained("world-encoder")
@@ -296,17 +341,26 @@ def test_the_least_words_without_which_two_typed_targets_change_places_are_shown
         rows = encoder.encode([query, one, other]).double()
         return float(rows[0] @ rows[1] - rows[0] @ rows[2])
 
-    query, one, other = "the sailor anchors the boat", "sailor anchors boat", "the sailor likes the old boat"
+    query, one, other = (
+        "the sailor anchors the boat",
+        "sailor anchors boat",
+        "the sailor likes the old boat",
+    )
     for name, text in (("query", query), ("target", one), ("against (optional)", other)):
         live.reason.get_by_role("textbox", name=name, exact=True).fill(text)
     expect(live.reason.get_by_text("The smallest change after which")).to_be_visible()
     wait_until(
-        live.page, lambda: value_of(live.page, "[reason.query, reason.target, reason.other]"), [query, one, other]
+        live.page,
+        lambda: value_of(live.page, "[reason.query, reason.target, reason.other]"),
+        [query, one, other],
     )
     (row,) = value_of(live.page, "reason.swaps.to_dict('records')")
     assert row["before"] == pytest.approx(lead(query, one, other), abs=1e-5)
     assert row["before"] * row["after"] < 0
-    named = re.compile(f"without {' and '.join(map(re.escape, zip_words(row)))} the (first|second) target comes first")
+    named = re.compile(
+        f"without {' and '.join(map(re.escape, zip_words(row)))} the (first|second) "
+        "target comes first"
+    )
     expect(live.reason.get_by_text(named)).to_be_visible()
 
 
@@ -314,7 +368,9 @@ def zip_words(row: dict[str, Any]) -> list[str]:
     return [f"{word} ({side})" for word, side in zip(row["words"], row["sides"], strict=True)]
 
 
-def test_a_ranking_forms_as_the_steps_of_its_training_are_moved_through(live: SimpleNamespace, runs: SimpleNamespace):
+def test_a_ranking_forms_as_the_steps_of_its_training_are_moved_through(
+    live: SimpleNamespace, runs: SimpleNamespace
+):
     from playwright.sync_api import expect
 
     run = runs.of["cosent", 0]
@@ -341,7 +397,9 @@ def test_a_map_of_sentences_has_each_of_them():
     sentences = [*EVERY, SCRIPT]
     vectors = Encoder.from_pretrained("world-encoder").encode(sentences)
     figure = look.sentence_map({"world-encoder": vectors}, sentences)
-    shown = [re.sub(r"\s+", " ", unescape(text.replace("<br>", " "))) for text in figure.data[0].text]
+    shown = [
+        re.sub(r"\s+", " ", unescape(text.replace("<br>", " "))) for text in figure.data[0].text
+    ]
     assert shown == sentences
     assert len(set(zip(figure.data[0].x, figure.data[0].y, strict=True))) == len(sentences)
 
@@ -352,7 +410,9 @@ def test_hostile_sentences_are_text(live: SimpleNamespace):
     for view, words in ((live.explorer, "script stranger"), (live.every_pair, "alert(2)")):
         view.get_by_role("searchbox").fill(words)
         entry(view, HOSTILE).click()
-        expect(view.get_by_role("row").filter(has_text="rain falls on the house of the stranger")).to_be_visible()
+        expect(
+            view.get_by_role("row").filter(has_text="rain falls on the house of the stranger")
+        ).to_be_visible()
         expect(view.get_by_role("row").filter(has_text=SCRIPT).last).to_be_visible()
         assert view.locator("img[src=x], script").count() == 0
 
@@ -373,19 +433,29 @@ def test_a_notebook_that_is_not_trusted_shows_every_view_as_html(
         look.PairExplorer(given, str(runs.suite)): ["sentence 1", "gold", *LABELS],
         look.RunPicker(finished, str(runs.suite)): ["4 of 4", *LABELS],
         look.Ask({"world-encoder": "world-encoder"}, HOSTILE, sailor): [HOSTILE, *sailor],
-        look.Why({"world-encoder": "world-encoder"}, QUERIES[1], sailor[0]): ["sailor", "little", "0."],
+        look.Why({"world-encoder": "world-encoder"}, QUERIES[1], sailor[0]): [
+            "sailor",
+            "little",
+            "0.",
+        ],
     }
     outputs = [new_output("display_data", view._repr_mimebundle_()[0]) for view in views]
     assert all("application/vnd.jupyter.widget-view+json" in output.data for output in outputs)
     notebook = new_notebook(cells=[new_code_cell("view", outputs=[output]) for output in outputs])
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     nbformat.write(notebook, live.folder / "untrusted.ipynb")
     page = live.page
     command(page, "docmanager:open", path="untrusted.ipynb")  # beside the live one
     page.wait_for_function(f"{OPEN}?.context?.path === 'untrusted.ipynb'", polling=BETWEEN)
     panel = page.evaluate(f"{OPEN}.id")
     for place, texts in enumerate(views.values()):
-        shown = page.locator(f"[id='{panel}'] .jp-CodeCell").nth(place).locator(".jp-Cell-outputArea")
+        shown = (
+            page.locator(f"[id='{panel}'] .jp-CodeCell").nth(place).locator(".jp-Cell-outputArea")
+        )
         for text in texts:
             shown.get_by_text(text).first.wait_for()
     assert page.locator("img[src=x]").count() == 0
@@ -400,7 +470,10 @@ def test_the_page_to_share_opens_and_searches_offline(
     context, found = browser.new_context(offline=True), []
     page = context.new_page()
     page.on("dialog", lambda dialog: (found.append(dialog.message), dialog.dismiss()))
-    page.on("request", lambda request: found.append(request.url) if request.url.startswith("http") else None)
+    page.on(
+        "request",
+        lambda request: found.append(request.url) if request.url.startswith("http") else None,
+    )
     page.on("pageerror", lambda error: found.append(str(error)))
     page.goto(explorer.to_html(tmp_path / "page.html").as_uri())
     main, table = page.get_by_role("main"), ranking(QUERIES[4], runs, LABELS)
@@ -419,10 +492,15 @@ def test_the_page_to_share_opens_and_searches_offline(
 
 
 def test_a_comparison_and_figures_have_the_numbers_that_the_runs_keep(runs: SimpleNamespace):
-    kept = {key: json.loads((run.path / "metrics.json").read_text())["mine"] for key, run in runs.of.items()}
+    kept = {
+        key: json.loads((run.path / "metrics.json").read_text())["mine"]
+        for key, run in runs.of.items()
+    }
     for (label, seed), values in kept.items():
         scores = scores_of(runs.of[label, seed])
-        assert values["spearman"] == pytest.approx(spearmanr(runs.pairs.gold, list(scores.values())).statistic)
+        assert values["spearman"] == pytest.approx(
+            spearmanr(runs.pairs.gold, list(scores.values())).statistic
+        )
     two = 100 * np.array([kept["simcse", seed]["spearman"] for seed in (0, 1)])
     wanted = {label: f"{100 * kept[label, 0]['spearman']:.2f}" for label in LABELS}
     wanted["simcse"] = f"{two.mean():.2f} ± {two.std(ddof=1):.2f}"
@@ -432,7 +510,11 @@ def test_a_comparison_and_figures_have_the_numbers_that_the_runs_keep(runs: Simp
 
     finished = look.finished_runs(runs.root, str(runs.suite))
     found = look.intervals(finished, str(runs.suite), samples=20)
-    drawn = {value for trace in look.score_intervals(found, str(runs.suite)).data for value in np.round(trace.x, 2)}
+    drawn = {
+        value
+        for trace in look.score_intervals(found, str(runs.suite)).data
+        for value in np.round(trace.x, 2)
+    }
     assert {round(100 * values["spearman"], 2) for values in kept.values()} <= drawn
 
     history = pd.read_csv(runs.of["cosent", 0].path / "history.csv")
@@ -453,11 +535,21 @@ def test_a_table_of_a_paper_has_its_numbers_and_those_of_finished_runs(tmp_path:
     letters = np.random.default_rng(0).standard_normal((128, 8))
 
     def encode(sentences: list[str]) -> np.ndarray:
-        return np.stack([letters[[ord(letter) % 128 for letter in text]].sum(axis=0) for text in sentences])
+        return np.stack(
+            [letters[[ord(letter) % 128 for letter in text]].sum(axis=0) for text in sentences]
+        )
 
-    run, report = Run.open(RankCSEConfig.from_parameters("demo"), tmp_path), evaluate(encode, {"world-test": suite})
+    run, report = (
+        Run.open(RankCSEConfig.from_parameters("demo"), tmp_path),
+        evaluate(encode, {"world-test": suite}),
+    )
     run.write_evaluation(report.metrics, report.scores, report.rankings)
-    table = look.paper_table("rankcse", 4, look.runs_by_settings(tmp_path), profile="demo", suite="world-test")
+    table = look.paper_table(
+        "rankcse", 4, look.runs_by_settings(tmp_path), profile="demo", suite="world-test"
+    )
     value = json.loads((run.path / "metrics.json").read_text())["world-test"]["spearman"]
-    assert table["world-test"].to_dict() == {**dict.fromkeys(table.index, ""), "RankCSE-ListNet": f"{100 * value:.2f}"}
+    assert table["world-test"].to_dict() == {
+        **dict.fromkeys(table.index, ""),
+        "RankCSE-ListNet": f"{100 * value:.2f}",
+    }
     assert list(table.index[table["command"] == ""]) == ["RankCSE-ListNet"]

@@ -35,8 +35,19 @@ class _Configs(dict[str, type[TrainingConfig]]):
         raise SettingError(unknown_name("method", name, self, "in this workbench"))
 
 
-_EVERY = (SimCSEConfig, RankCSEConfig, CoSENTConfig, CompCSEConfig, RankEncoderConfig, MixedConfig, ListsConfig)
+_EVERY = (
+    SimCSEConfig,
+    RankCSEConfig,
+    CoSENTConfig,
+    CompCSEConfig,
+    RankEncoderConfig,
+    MixedConfig,
+    ListsConfig,
+)
 CONFIGS = _Configs({config.method: config for config in _EVERY})
 
 # The kinds of runs on disk: of a method that trains, or of an encoder that is evaluated as it is.
-RECORDED: dict[str, type[TrainingConfig] | type[BaselineConfig]] = {**CONFIGS, BaselineConfig.method: BaselineConfig}
+RECORDED: dict[str, type[TrainingConfig] | type[BaselineConfig]] = {
+    **CONFIGS,
+    BaselineConfig.method: BaselineConfig,
+}

@@ -26,7 +26,8 @@ class BaselineConfig(Settings):
     """for pooling mask: the text around a sentence, with {sentence} and [MASK]; none: the
     checkpoint's [PromptBERT sec. 4]"""
     width: Annotated[Count | None, Unit("coordinates")] = None
-    """k: coordinates kept by whitening; none: all in which the sentences vary [BERT-whitening: 256 base, 384 large]"""
+    """k: coordinates kept by whitening; none: all in which the sentences vary [BERT-whitening: 256
+    base, 384 large]"""
     fit_on: SetName = "wiki1m"
     """sentences on which whitening and tfidf are fitted: a catalogue name or a file"""
     fit_limit: Annotated[int | None, Ge(2), Unit("sentences")] = 100_000
@@ -38,13 +39,15 @@ class BaselineConfig(Settings):
     suites: Suites = SEVEN_STS
     """evaluation sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
     classifier: Literal["sklearn", "senteval"] = "sklearn"
-    """of transfer tasks: scikit-learn's logistic regression, or SentEval's own, as in published accuracies"""
+    """of transfer tasks: scikit-learn's logistic regression, or SentEval's own, as in published
+    accuracies"""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto: fp32, so that scores are those of other libraries; whitening itself is float64"""
 
     @property
     def data_sets(self) -> DataSets:
-        """Setting -> the datasets that it names and that are read, and the kinds that it accepts."""
+        """Setting -> the datasets that it names and that are read, and the kinds that it
+        accepts."""
         sets: DataSets = {"suites": (self.suites, ("pairs", "transfer tasks"))}
         if self.kind in ("whitening", "tfidf"):
             sets["fit_on"] = ([self.fit_on], ("sentences",))
@@ -52,8 +55,14 @@ class BaselineConfig(Settings):
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "BaselineConfig":
-        owners = {"width": ("kind", "whitening"), "template": ("pooling", "mask"), "words": ("kind", "tfidf")}
+        owners = {
+            "width": ("kind", "whitening"),
+            "template": ("pooling", "mask"),
+            "words": ("kind", "tfidf"),
+        }
         for name, (owner, value) in owners.items():
             if getattr(self, name) is not None and getattr(self, owner) != value:
-                raise ValueError(f"{name} belongs to {owner} {value!r}, and {owner} is {getattr(self, owner)!r}")
+                raise ValueError(
+                    f"{name} belongs to {owner} {value!r}, and {owner} is {getattr(self, owner)!r}"
+                )
         return self

@@ -38,12 +38,14 @@ class CompCSEConfig(ContrastiveConfig):
     spans: SetName | None = None
     """a .tsv file of spans, for subsampling=spans"""
     keep_sentences: bool = True
-    """the whole sentences stay in the training set in addition to the subsampled texts [CompCSE sec. 3 (expand)]"""
+    """the whole sentences stay in the training set in addition to the subsampled texts [CompCSE
+    sec. 3 (expand)]"""
     mlp: Literal["after", "before", "none"] = "after"
     """position of the tanh layer of training, after or before aggregation; dropped at test [CompCSE
     fig. 1, its code; sec. 3: before]"""
     subvector: Annotated[Count | None, Unit("coordinates")] = 256
-    """d0: number of first coordinates that the loss reads; none: all [CompCSE table 6 (after DirectCLR)]"""
+    """d0: number of first coordinates that the loss reads; none: all [CompCSE table 6 (after
+    DirectCLR)]"""
 
     @property
     def dropout_views(self) -> bool:
@@ -51,9 +53,18 @@ class CompCSEConfig(ContrastiveConfig):
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "CompCSEConfig":
-        two_sided = self.aggregation in ("concat_halves", "concat_difference_project") or self.subsampling != "none"
+        two_sided = (
+            self.aggregation in ("concat_halves", "concat_difference_project")
+            or self.subsampling != "none"
+        )
         if self.parts != 2 and two_sided:
-            raise ValueError(f"aggregation {self.aggregation!r} with subsampling {self.subsampling!r} needs parts=2")
+            raise ValueError(
+                f"aggregation {self.aggregation!r} with subsampling {self.subsampling!r} "
+                "needs parts=2"
+            )
         if (self.subsampling == "spans") != (self.spans is not None):
-            raise ValueError(f"subsampling is {self.subsampling!r} and spans is {self.spans!r}; each needs the other")
+            raise ValueError(
+                f"subsampling is {self.subsampling!r} and spans is {self.spans!r}; each "
+                "needs the other"
+            )
         return self

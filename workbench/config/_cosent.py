@@ -27,14 +27,16 @@ class CoSENTConfig(SupervisedConfig):
     scale: Positive = 20.0
     """lambda, multiplies score differences [CoSENT sec. IV-C]"""
     interaction_scale: Literal["paper", "code"] = "paper"
-    """lambda of a cross-encoder; paper: scale, as in eq. 11; code: 1, as in both published codes [CoSENT eq. 11]"""
+    """lambda of a cross-encoder; paper: scale, as in eq. 11; code: 1, as in both published codes
+    [CoSENT eq. 11]"""
     epsilon: Annotated[float, Ge(-1), Le(1)] = 0.0
     """contrastive: the cosine above which a dissimilar pair has a loss [CoSENT sec. V-H]"""
     contrastive_form: Literal["paper", "hinge"] = "paper"
     """loss of a dissimilar pair; paper: max(epsilon, cos)^2; hinge: max(0, cos - epsilon)^2, as in
     published code [CoSENT eq. 2]"""
     threshold: float | None = None
-    """contrastive and triplet: pairs with gold above it are similar; none: the middle of the range [CoSENT code]"""
+    """contrastive and triplet: pairs with gold above it are similar; none: the middle of the range
+    [CoSENT code]"""
     margin: Positive = 1.0
     """triplet: epsilon, by how much the negative must be farther [SBERT sec. 3.1]"""
     softmax_labels: Literal["whole", "nearest", "floor"] = "whole"
@@ -62,6 +64,11 @@ class CoSENTConfig(SupervisedConfig):
 
     @pydantic.model_validator(mode="after")
     def _architecture_has_objective(self) -> "CoSENTConfig":
-        if self.objective != "cosent" and (self.architecture == "cross-encoder") != (self.objective == "cross_entropy"):
-            raise ValueError(f"objective {self.objective!r} needs another architecture than {self.architecture!r}")
+        if self.objective != "cosent" and (self.architecture == "cross-encoder") != (
+            self.objective == "cross_entropy"
+        ):
+            raise ValueError(
+                f"objective {self.objective!r} needs another architecture than "
+                f"{self.architecture!r}"
+            )
         return self

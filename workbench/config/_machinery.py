@@ -1,4 +1,5 @@
-"""The base class of all settings: meaning, unit and source of each, profiles, aliases, a table and a digest."""
+"""The base class of all settings: meaning, unit and source of each, profiles, aliases, a table and
+a digest."""
 
 import json
 import re
@@ -54,7 +55,8 @@ OptionalCut = Annotated[int | None, Ge(3), Unit("tokens")]
 
 
 def current_value(value: Any) -> Any:
-    """Return the present name of a value that had another one, such as "first_last"; otherwise the value itself."""
+    """Return the present name of a value that had another one, such as "first_last"; otherwise the
+    value itself."""
     return _PRESENT.get(value, value) if isinstance(value, str) else value
 
 
@@ -73,19 +75,35 @@ def read_profiles(method: str) -> dict[str, Values]:
 class Settings(BaseModel):
     """Immutable, validated settings; every default is defined once, in a subclass.
 
-    The text under a setting is its meaning, and in square brackets its source: the place where a paper,
-    or its code, gives the value; a setting without one is this project's choice. The annotation has
-    the allowed values and the unit.
-    """
+    The text under a setting is its meaning, and in square brackets its source: the place where a
+    paper, or its code, gives the value; a setting without one is this project's choice. The
+    annotation has the allowed values and the unit."""
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True
+    )
     method: ClassVar[str] = ""
     # Profile name -> the settings in which it differs from the defaults of the fields.
     profiles: ClassVar[dict[str, Values]] = {}
-    # Settings that do not change what is computed: two runs that differ in these alone share a digest.
-    outside_digest: ClassVar[set[str]] = {"profile", "seed", "device", "num_processes", "cache", "base_root"}
-    outside_digest |= {"mini_batch_size", "mini_batch_tokens", "logging_steps", "save_steps", "report_to"}
-    # Settings added after runs had been made: at their default they do not count, so that those keep their names.
+    # Settings that do not change what is computed: two runs that differ in these alone share a
+    # digest.
+    outside_digest: ClassVar[set[str]] = {
+        "profile",
+        "seed",
+        "device",
+        "num_processes",
+        "cache",
+        "base_root",
+    }
+    outside_digest |= {
+        "mini_batch_size",
+        "mini_batch_tokens",
+        "logging_steps",
+        "save_steps",
+        "report_to",
+    }
+    # Settings added after runs had been made: at their default they do not count, so that those
+    # keep their names.
     added: ClassVar[set[str]] = {"mlm_weight"}
 
     profile: str = "paper"
@@ -96,19 +114,22 @@ class Settings(BaseModel):
     """where to compute; auto: the best device available"""
 
     def __init__(self, **values: Any) -> None:
-        """Read settings by name or alias on top of `profile`; text is read as the type of its setting.
+        """Read settings by name or alias on top of `profile`; text is read as the type of its
+        setting.
 
-        Raises SettingError for an unknown name, with a suggestion, and for a value that is not allowed.
-        """
+        Raises SettingError for an unknown name, with a suggestion, and for a value that is not
+        allowed."""
         fields = type(self).model_fields
         named = unique_keys((self.setting_name(name), value) for name, value in values.items())
         named = {name: read_value(value, fields[name].annotation) for name, value in named.items()}
         given = set(named)
         profile = named.setdefault("profile", fields["profile"].default)
-        complete = fields.keys() - self.added <= named.keys()  # such as those of a run, whose profile may be gone
+        # Such as those of a run, whose profile may be gone.
+        complete = fields.keys() - self.added <= named.keys()
         if profile not in self.profiles and not complete:
             raise SettingError(unknown_name("profile", profile, self.profiles, f"of {self.method}"))
-        # What a recorded run lacks was added after it, and had its default then, whatever the profile says now.
+        # What a recorded run lacks was added after it, and had its default then, whatever the
+        # profile says now.
         start = {} if complete else self.profile_values(profile, named)
         try:
             super().__init__(**(start | named))
@@ -119,13 +140,15 @@ class Settings(BaseModel):
                 lines.append(f"{where[0]}: {text} (got {each['input']!r})" if where else text)
             raise SettingError("\n".join(lines)) from None
         for name, value in named.items():
-            if isinstance(value, bool) and not isinstance(getattr(self, name), bool):  # pydantic reads True as 1
+            # Pydantic reads True as 1.
+            if isinstance(value, bool) and not isinstance(getattr(self, name), bool):
                 raise SettingError(f"{name}: a truth value is not allowed here (got {value})")
         self.model_fields_set.intersection_update(given)  # not the profile's
 
     @classmethod
     def setting_name(cls, name: str) -> str:
-        """Return the setting of this name or alias. Raises SettingError, with a suggestion, if none."""
+        """Return the setting of this name or alias. Raises SettingError, with a suggestion, if
+        none."""
         fields = cls.model_fields
         plain = name.replace("-", "_")
         # A field's own name comes first: another method may use it as an alias.
@@ -136,24 +159,31 @@ class Settings(BaseModel):
 
     @classmethod
     def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> Values:
-        """Return the values that a profile sets; they may depend on the encoder and data that are given instead."""
+        """Return the values that a profile sets; they may depend on the encoder and data that are
+        given instead."""
         values = cls.profiles.get(profile, {})
         fields = cls.model_fields
         return {name: read_value(value, fields[name].annotation) for name, value in values.items()}
 
     @classmethod
-    def from_parameters(cls, profile: str = "demo", seed: int = 0, overrides: Values | str | None = None) -> Self:
-        """Return the settings of `profile` with `overrides`, as notebooks and the command line give them.
+    def from_parameters(
+        cls, profile: str = "demo", seed: int = 0, overrides: Values | str | None = None
+    ) -> Self:
+        """Return the settings of `profile` with `overrides`, as notebooks and the command line give
+        them.
 
         overrides: A dictionary, or the JSON text of one.
         """
         changes = read_parameter("overrides", {} if overrides is None else overrides, Values)
         for name in {"profile", "seed"} & changes.keys():
-            raise SettingError(f"{name!r} is no setting: give --{name} to a command, {name}= in code")
+            raise SettingError(
+                f"{name!r} is no setting: give --{name} to a command, {name}= in code"
+            )
         return cls(profile=profile, seed=seed, **changes)
 
     def digest(self) -> str:
-        """Return eight hexadecimal digits that name what is computed; seed, profile, device and processes do not count.
+        """Return eight hexadecimal digits that name what is computed; seed, profile, device and
+        processes do not count.
 
         A file counts by its name and content, a folder by the content of the encoder in it and by
         what its name or "st:" says of its reading; bundled names and those of the hub or the
@@ -161,7 +191,9 @@ class Settings(BaseModel):
         """
         names = {path: _identity(path, checksum) for path, checksum in self.contents().items()}
         fields = type(self).model_fields
-        unchanged = {name for name, value in self if name in self.added and value == fields[name].default}
+        unchanged = {
+            name for name, value in self if name in self.added and value == fields[name].default
+        }
         settings = self.model_dump(mode="json", exclude=self.outside_digest | unchanged)
         counted = {}
         for name, value in settings.items():
@@ -181,15 +213,19 @@ class Settings(BaseModel):
                 else:
                     checksums[text] = file_checksum(path)
             except OSError as problem:
-                raise SettingError(f"{name}: there is no folder or file {text!r} ({problem.strerror})") from None
+                raise SettingError(
+                    f"{name}: there is no folder or file {text!r} ({problem.strerror})"
+                ) from None
         return checksums
 
     def paths(self) -> dict[str, str]:
         """Return local path -> the setting that names it, whether it exists or not."""
         paths = {}
         for name, value in self.model_dump(exclude=self.outside_digest).items():
-            texts = value if isinstance(value, (list, dict)) else [value]  # the keys of a dictionary are encoders
-            texts = [text for text in texts if isinstance(text, str) and "{sentence}" not in text]  # not a template
+            # The keys of a dictionary are encoders.
+            texts = value if isinstance(value, (list, dict)) else [value]
+            # Not a template.
+            texts = [text for text in texts if isinstance(text, str) and "{sentence}" not in text]
             paths |= {text: name for text in texts if Path(text.removeprefix("st:")).is_absolute()}
         return paths
 
@@ -202,24 +238,38 @@ class Settings(BaseModel):
         """Return the settings that differ from their profile."""
         start = {name: field.default for name, field in type(self).model_fields.items()}
         start |= self.profile_values(self.profile, dict(self))
-        return {name: value for name, value in self if name not in ("seed", "profile") and value != start[name]}
+        return {
+            name: value
+            for name, value in self
+            if name not in ("seed", "profile") and value != start[name]
+        }
 
     def table(self) -> "pd.DataFrame":
         """Return one row per setting: setting, value, unit, allowed, meaning, source."""
         import pandas as pd
 
         rows, changed, schemas = [], self.changed(), self.model_json_schema()["properties"]
-        ours = {} if self.profile.startswith("paper") else self.profile_values(self.profile, dict(self))
+        ours = (
+            {}
+            if self.profile.startswith("paper")
+            else self.profile_values(self.profile, dict(self))
+        )
         for name, field in type(self).model_fields.items():
             # A setting that a subclass declares again, with another default, keeps its meaning.
-            every = (cls.model_fields[name] for cls in type(self).__mro__ if name in getattr(cls, "model_fields", ()))
+            every = (
+                cls.model_fields[name]
+                for cls in type(self).__mro__
+                if name in getattr(cls, "model_fields", ())
+            )
             meaning = next(filter(None, (_split_text(each)[0] for each in every)))
             source = f"our choice for {self.profile!r}" if name in ours else _split_text(field)[1]
             source = "set for this run" if name in changed else source
             unit = next((mark.unit for mark in field.metadata if isinstance(mark, Unit)), "")
             allowed = _describe_schema(schemas[name])
             rows.append((name, getattr(self, name), unit, allowed, meaning, source))
-        return pd.DataFrame(rows, columns=["setting", "value", "unit", "allowed", "meaning", "source"])
+        return pd.DataFrame(
+            rows, columns=["setting", "value", "unit", "allowed", "meaning", "source"]
+        )
 
     def _repr_html_(self) -> str:
         """Show the table in a notebook; settings of no paper and no profile are folded."""
@@ -256,18 +306,24 @@ def _rename(value: Any, names: dict[str, str]) -> Any:
 def published_entry(name: str) -> Values | None:
     """Return how a published checkpoint is read, by its hub id or folder; None for an unknown name.
 
-    Only the last part of a path counts, or the repository in a hub cache (models--owner--name/snapshots/...).
-    """
+    Only the last part of a path counts, or the repository in a hub cache
+    (models--owner--name/snapshots/...)."""
     parts = Path(name).parts or ("",)
-    repository = next((part.rpartition("--")[2] for part in reversed(parts) if part.startswith("models--")), parts[-1])
-    return next((entry for entry in PUBLISHED["reading"] if re.search(entry["name"], repository.lower())), None)
+    repository = next(
+        (part.rpartition("--")[2] for part in reversed(parts) if part.startswith("models--")),
+        parts[-1],
+    )
+    return next(
+        (entry for entry in PUBLISHED["reading"] if re.search(entry["name"], repository.lower())),
+        None,
+    )
 
 
 def read_value(value: Any, annotation: Any) -> Any:
     """Read the text of a setting: "none", lists and JSON; pydantic reads numbers and truth values.
 
-    Commands, sweeps, their files and notebooks all read values here, so that a text means the same in each.
-    """
+    Commands, sweeps, their files and notebooks all read values here, so that a text means the same
+    in each."""
     kinds = {get_origin(kind) or kind for kind in (annotation, *get_args(annotation))}
     if not isinstance(value, str):
         return value
@@ -299,19 +355,33 @@ def unique_keys(pairs: Iterable[tuple[str, Any]]) -> Values:
 
 
 def read_parameter(name: str, value: Any, kind: Any) -> Any:
-    """Read a notebook's parameter as its kind. papermill's -p leaves "false", lists and JSON as text."""
+    """Read a notebook's parameter as its kind. papermill's -p leaves "false", lists and JSON as
+    text."""
     try:
         return TypeAdapter(kind).validate_python(read_value(value, kind))
     except ValidationError:
         remedy = f"with papermill give it as YAML, -y '{name}: ...', or a text by -r"
-        raise SettingError(f"{name}={value!r} cannot be read as {kind.__name__}; {remedy}") from None
+        raise SettingError(
+            f"{name}={value!r} cannot be read as {kind.__name__}; {remedy}"
+        ) from None
 
 
 def setting_text(value: Any) -> str:
-    """Return a setting's value as text that is read back, to the last digit; any other value would be another run."""
-    if isinstance(value, list) and value and read_value(joined := ",".join(map(str, value)), list) == value:
+    """Return a setting's value as text that is read back, to the last digit; any other value would
+    be another run."""
+    if (
+        isinstance(value, list)
+        and value
+        and read_value(joined := ",".join(map(str, value)), list) == value
+    ):
         return joined
-    return value if isinstance(value, str) else "none" if value is None else json.dumps(value).removesuffix(".0")
+    return (
+        value
+        if isinstance(value, str)
+        else "none"
+        if value is None
+        else json.dumps(value).removesuffix(".0")
+    )
 
 
 def _split_text(field: FieldInfo) -> tuple[str, str]:

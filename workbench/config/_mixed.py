@@ -11,7 +11,8 @@ from workbench.config._rankencoder import RankEncoderConfig
 
 
 class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
-    """Loss terms of CompCSE, RankCSE, RankEncoder and CoSENT together; with the defaults it is SimCSE.
+    """Loss terms of CompCSE, RankCSE, RankEncoder and CoSENT together; with the defaults it is
+    SimCSE.
 
     It is of no paper: its "paper" profiles are SimCSE's settings of the papers' backbones.
     """
@@ -33,7 +34,8 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     inference_weight: Share = 0.0
     """[RankEncoder eq. 7]"""
     cosent: NonNegative = 0.0
-    """weight of CoSENT over the pairs of a batch, scale cosent_scale; needs scored pairs to train on"""
+    """weight of CoSENT over the pairs of a batch, scale cosent_scale; needs scored pairs to train
+    on"""
 
     @property
     def uses_e1(self) -> bool:
@@ -51,7 +53,8 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
 
     @property
     def train_kinds(self) -> tuple[str, ...]:
-        """Scored pairs if CoSENT reads gold; the lists of other terms are then of both sides' sentences."""
+        """Scored pairs if CoSENT reads gold; the lists of other terms are then of both sides'
+        sentences."""
         return ("pairs",) if self.cosent else ("sentences",)
 
     @property
@@ -65,9 +68,15 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     @pydantic.model_validator(mode="after")
     def _terms_fit(self) -> "MixedConfig":
         if self.pooling == "mask":
-            raise ValueError("pooling 'mask' needs whole sentences in a template; choose another pooling")
+            raise ValueError(
+                "pooling 'mask' needs whole sentences in a template; choose another pooling"
+            )
         if self.combination == "max" and not (self.info_nce and self.rank_weight):
-            raise ValueError("combination 'max' needs info_nce and rank_weight; set both, or combination=sum")
+            raise ValueError(
+                "combination 'max' needs info_nce and rank_weight; set both, or combination=sum"
+            )
         if self.cosent and (self.compose not in ("none", "positive") or self.subsampling != "none"):
-            raise ValueError("cosent reads whole sentences; set compose=none or positive, and subsampling=none")
+            raise ValueError(
+                "cosent reads whole sentences; set compose=none or positive, and subsampling=none"
+            )
         return self

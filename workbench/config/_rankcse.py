@@ -5,7 +5,14 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import MinLen
 
-from workbench.config._machinery import Epochs, Fraction, NonNegative, OptionalCut, Positive, read_profiles
+from workbench.config._machinery import (
+    Epochs,
+    Fraction,
+    NonNegative,
+    OptionalCut,
+    Positive,
+    read_profiles,
+)
 from workbench.config._training import BatchSize, ContrastiveConfig, EncoderName, Folder, Pooling
 
 Ranking = Literal["listnet", "listmle", "cosent"]
@@ -27,7 +34,8 @@ class RankCSEConfig(ContrastiveConfig):
     temperature: Positive = 0.05
     """tau_1 of infoNCE and of the consistency; divides the cosines [RankCSE table 9]"""
     lists_after_mlp: bool = False
-    """the student's lists are made of the vectors of infoNCE; false: of those before the tanh layer, better on dev"""
+    """the student's lists are made of the vectors of infoNCE; false: of those before the tanh
+    layer, better on dev"""
     consistency_after_mlp: bool | None = None
     """the same of the lists that the consistency compares; none: the lists of the ranking loss"""
     info_nce: bool = True
@@ -35,13 +43,15 @@ class RankCSEConfig(ContrastiveConfig):
     beta: NonNegative = 1.0
     """weight of the consistency of the two views [RankCSE app. A]"""
     consistency: Literal["js", "entropy"] = "js"
-    """loss between the two views' lists; entropy: what the public code computes instead of eq. 2 [RankCSE eq. 2]"""
+    """loss between the two views' lists; entropy: what the public code computes instead of eq. 2
+    [RankCSE eq. 2]"""
     gamma: NonNegative = 1.0
     """weight of the ranking distillation [RankCSE app. A]"""
     ranking: Ranking = "listnet"
     """the loss that distils the teacher's lists [RankCSE eqs. 4, 5; CoSENT table III]"""
     positive: Literal["paper", "kept", "dropped"] = "paper"
-    """whether a sentence is in its own list; paper: ListMLE keeps it, the others drop it [RankCSE eq. 5, footnote 1]"""
+    """whether a sentence is in its own list; paper: ListMLE keeps it, the others drop it [RankCSE
+    eq. 5, footnote 1]"""
     student_temperature: Positive = 0.025
     """tau_2 of the student's lists; divides the cosines [RankCSE table 9]"""
     teacher_temperature: Positive = 0.0125
@@ -71,7 +81,8 @@ class RankCSEConfig(ContrastiveConfig):
 
     @property
     def after_mlp(self) -> tuple[bool, bool]:
-        """Whether the ranking loss's lists, and those of the consistency, are read after the train-only layer."""
+        """Whether the ranking loss's lists, and those of the consistency, are read after the
+        train-only layer."""
         after = self.lists_after_mlp
         return after, after if self.consistency_after_mlp is None else self.consistency_after_mlp
 
@@ -95,12 +106,17 @@ class RankCSEConfig(ContrastiveConfig):
     def _consistent(self) -> "RankCSEConfig":
         weights = self.weights
         if len(weights) != len(self.teachers) or min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
-            raise ValueError(f"teacher_weights {weights}: give one share >= 0 per teacher, with sum 1")
+            raise ValueError(
+                f"teacher_weights {weights}: give one share >= 0 per teacher, with sum 1"
+            )
         for name in ("teacher_pooling", "teacher_template"):
             if unknown := sorted(set(getattr(self, name)) - set(self.teachers)):
-                raise ValueError(f"{name}: {unknown[0]!r} is not one of the teachers {', '.join(self.teachers)}")
+                raise ValueError(
+                    f"{name}: {unknown[0]!r} is not one of the teachers {', '.join(self.teachers)}"
+                )
         if not self.has_terms:
             raise ValueError(
-                "info_nce is false and all weights (beta, gamma, ...) are 0; set one, there is no loss"
+                "info_nce is false and all weights (beta, gamma, ...) are 0; set one, "
+                "there is no loss"
             )
         return self

@@ -5,12 +5,28 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le, MinLen
 
-from workbench.config._machinery import NonNegative, OptionalCut, Positive, Seed, Share, Unit, read_profiles
-from workbench.config._training import ContrastiveConfig, DataSets, Folder, Pooling, SetName, whole_encoder
+from workbench.config._machinery import (
+    NonNegative,
+    OptionalCut,
+    Positive,
+    Seed,
+    Share,
+    Unit,
+    read_profiles,
+)
+from workbench.config._training import (
+    ContrastiveConfig,
+    DataSets,
+    Folder,
+    Pooling,
+    SetName,
+    whole_encoder,
+)
 
 
 class RankEncoderConfig(ContrastiveConfig):
-    """RankEncoder; the defaults are the paper's settings with the published SimCSE of BERT-base as E1."""
+    """RankEncoder; the defaults are the paper's settings with the published SimCSE of BERT-base as
+    E1."""
 
     method = "rankencoder"
     profiles = read_profiles("rankencoder")
@@ -29,7 +45,8 @@ class RankEncoderConfig(ContrastiveConfig):
     base_max_seq_length: OptionalCut = 32
     """E1 cuts training and corpus sentences here, specials included; none: never"""
     start: Literal["backbone", "base"] = "backbone"
-    """start of E2: the setting encoder, or E1 (slightly worse in the paper) [RankEncoder footnote 2]"""
+    """start of E2: the setting encoder, or E1 (slightly worse in the paper) [RankEncoder footnote
+    2]"""
     corpus: SetName | None = None
     """sentences that are ranked: a catalogue name or a file; none: those of the training set"""
     corpus_size: Annotated[int, Ge(2), Unit("sentences")] = 100_000
@@ -40,13 +57,16 @@ class RankEncoderConfig(ContrastiveConfig):
     """similarity of rank vectors: exact ranks, or the closed form from the corpus' covariance
     (ours) [RankEncoder eqs. 2, 3]"""
     ranks: Literal["step", "stored"] = "step"
-    """exact targets are computed for each batch, or stored before the first step (2 bytes x training x corpus size)"""
+    """exact targets are computed for each batch, or stored before the first step (2 bytes x
+    training x corpus size)"""
     combination: Literal["max", "sum"] = "max"
-    """of the two losses; sum: as in the released scripts for SimCSE and SNCSE [RankEncoder eq. 5]"""
+    """of the two losses; sum: as in the released scripts for SimCSE and SNCSE [RankEncoder eq.
+    5]"""
     rank_weight: NonNegative = 0.05
     """lambda_train, weight of the rank loss [RankEncoder sec. 4.3]"""
     lower: Annotated[float | None, Ge(-1), Le(1)] = 0.5
-    """tau_l: pairs below this rank similarity are left out; none: no bound [RankEncoder sec. 4.3]"""
+    """tau_l: pairs below this rank similarity are left out; none: no bound [RankEncoder sec.
+    4.3]"""
     upper: Annotated[float | None, Ge(-1), Le(1)] = 0.8
     """tau_u: pairs above it are left out; none: no bound [RankEncoder sec. 4.3]"""
     inference_weight: Share = 0.1
@@ -66,7 +86,9 @@ class RankEncoderConfig(ContrastiveConfig):
 
     @property
     def data_sets(self) -> DataSets:
-        return super().data_sets | ({} if self.corpus is None else {"corpus": ([self.corpus], ("sentences",))})
+        return super().data_sets | (
+            {} if self.corpus is None else {"corpus": ([self.corpus], ("sentences",))}
+        )
 
     @property
     def reads_e1(self) -> bool:
@@ -80,7 +102,9 @@ class RankEncoderConfig(ContrastiveConfig):
 
     @property
     def runs_needed(self) -> list[tuple[str, str]]:
-        return [(self.base, self.base_profile)] if self.reads_e1 and _names_method(self.base) else []
+        return (
+            [(self.base, self.base_profile)] if self.reads_e1 and _names_method(self.base) else []
+        )
 
     def require_pooling(self, own: Pooling | None) -> None:
         if self.start == "backbone":  # E1 keeps its own pooling
@@ -94,9 +118,15 @@ class RankEncoderConfig(ContrastiveConfig):
     @pydantic.model_validator(mode="after")
     def _bounds_and_templates_fit(self) -> "RankEncoderConfig":
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
-            raise ValueError(f"lower {self.lower} is above upper {self.upper}; no pair is between them")
-        if (self.pooling == "mask") != bool(self.template) or (self.second_template and not self.template):
-            raise ValueError(f"pooling {self.pooling!r} with template {self.template!r}: only 'mask' has one")
+            raise ValueError(
+                f"lower {self.lower} is above upper {self.upper}; no pair is between them"
+            )
+        if (self.pooling == "mask") != bool(self.template) or (
+            self.second_template and not self.template
+        ):
+            raise ValueError(
+                f"pooling {self.pooling!r} with template {self.template!r}: only 'mask' has one"
+            )
         return self
 
 

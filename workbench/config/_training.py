@@ -26,22 +26,33 @@ from workbench.errors import SettingError
 from workbench.files import OWN_FILES
 
 Pooling = Annotated[
-    Literal["cls", "mean", "avg_first_last", "avg_embedding_last", "max", "mask", "pooler", "last"], Value
+    Literal["cls", "mean", "avg_first_last", "avg_embedding_last", "max", "mask", "pooler", "last"],
+    Value,
 ]
-SEVEN_STS = ["sts12-test", "sts13-test", "sts14-test", "sts15-test", "sts16-test", "stsb-test", "sick-test"]
+SEVEN_STS = [
+    "sts12-test",
+    "sts13-test",
+    "sts14-test",
+    "sts15-test",
+    "sts16-test",
+    "stsb-test",
+    "sick-test",
+]
 
 # Bundled encoders -> the dataset whose words each knows, and no others; "": English.
 BUNDLED_MODELS = {"world-encoder": "world", "world-teacher": "world", "english-encoder": ""}
 
-# Your own encoder and data: no recipe is known to help, so the start competes, and a ruined training ends.
+# Your own encoder and data: no recipe is known to help, so the start competes, and a ruined
+# training ends.
 OWN_DATA: dict[str, Any] = {"keep_start": True, "stop_below_start": 3.0}
 
 
 def whole_encoder(name: str) -> str:
-    """Return the absolute path of a local encoder, so that a run does not depend on where it was started.
+    """Return the absolute path of a local encoder, so that a run does not depend on where it was
+    started.
 
-    A link is not resolved: its name may be the published one, from which the pooling of the checkpoint follows.
-    """
+    A link is not resolved: its name may be the published one, from which the pooling of the
+    checkpoint follows."""
     if name.startswith("st:"):
         return f"st:{whole_encoder(name.removeprefix('st:'))}"
     path = Path(name).expanduser()
@@ -55,7 +66,10 @@ def _whole_path(name: str) -> str:
 
 # Settings keep the names of local folders and files as absolute paths.
 EncoderName = Annotated[str, MinLen(1), pydantic.AfterValidator(whole_encoder)]
-SetName = Annotated[str, pydantic.AfterValidator(lambda name: _whole_path(name) if name.endswith(OWN_FILES) else name)]
+SetName = Annotated[
+    str,
+    pydantic.AfterValidator(lambda name: _whole_path(name) if name.endswith(OWN_FILES) else name),
+]
 Folder = Annotated[str, pydantic.AfterValidator(_whole_path)]
 Suites = Annotated[list[SetName], MinLen(1)]
 # Setting -> the datasets that it names, and the kinds that it accepts.
@@ -69,7 +83,8 @@ class TrainingConfig(Settings):
     added = Settings.added | {"keep_start", "stop_below_start"}
 
     encoder: EncoderName = "bert-base-uncased"
-    """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id [SimCSE sec. 6]"""
+    """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id
+    [SimCSE sec. 6]"""
     pooling: Pooling = "cls"
     """how token states become one sentence vector [SimCSE sec. 6.3]"""
     max_seq_length: Cut = 32
@@ -85,7 +100,8 @@ class TrainingConfig(Settings):
     """scored pairs that choose the checkpoint; by the mean over several sets of the catalogue:
     stsb-dev+sick-trial [SimCSE sec. 6.1]"""
     suites: Suites = SEVEN_STS
-    """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc) [SimCSE sec. 6.1]"""
+    """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc) [SimCSE
+    sec. 6.1]"""
     revisions: dict[str, str] = {}
     """hub id of an encoder -> git revision"""
     batch_size: BatchSize = 64
@@ -107,9 +123,11 @@ class TrainingConfig(Settings):
     patience: Annotated[Count | None, Unit("evaluations")] = None
     """training ends after this many evaluations without a better dev Spearman; none: never early"""
     keep_start: bool = False
-    """the start may be kept too, if no step is better on dev; true by default if train or dev is a file of your own"""
+    """the start may be kept too, if no step is better on dev; true by default if train or dev is a
+    file of your own"""
     stop_below_start: Annotated[NonNegative | None, Unit("Spearman x 100")] = None
-    """training ends if dev is so far below the start in three evaluations; none: never; 3 if train or dev is a file"""
+    """training ends if dev is so far below the start in three evaluations; none: never; 3 if train
+    or dev is a file"""
     save_steps: Steps = 500
     """steps between two saved training states, from which an interrupted run continues"""
     logging_steps: Steps = 10
@@ -117,9 +135,11 @@ class TrainingConfig(Settings):
     report_to: Literal["tensorboard", "trackio", "wandb", "mlflow"] | None = None
     """experiment tracker that also gets the rows of a run's history"""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
-    """auto: steps and dev in bf16 if the hardware multiplies it fast, all else in fp32; fp16 needs a GPU"""
+    """auto: steps and dev in bf16 if the hardware multiplies it fast, all else in fp32; fp16 needs
+    a GPU"""
     mini_batch_size: Annotated[Count | None, Unit("texts")] = None
-    """texts that the encoder reads at a time, each chunk twice: the whole batch's loss in the memory of one chunk"""
+    """texts that the encoder reads at a time, each chunk twice: the whole batch's loss in the
+    memory of one chunk"""
     mini_batch_tokens: Annotated[Count | None, Unit("tokens")] = None
     """the same by tokens: at most this many in a chunk, or one text"""
     num_processes: Count = 1
@@ -127,12 +147,14 @@ class TrainingConfig(Settings):
 
     @classmethod
     def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return a profile's values, changed for another encoder than the world's and for your own data."""
+        """Return a profile's values, changed for another encoder than the world's and for your own
+        data."""
         values = super().profile_values(profile)
         given = given or {}
         encoder = given.get("encoder")
         if profile == "demo" and encoder is not None and BUNDLED_MODELS.get(encoder) != "world":
-            # The rate of the world's poor start would ruin one that is tuned for sentences (benchmarks/own_data.py).
+            # The rate of the world's poor start would ruin one that is tuned for sentences
+            # (benchmarks/own_data.py).
             values = values | {"learning_rate": 3e-5, "eval_steps": 10}
         data = [str(given.get(name)) for name in ("train", "dev")]
         if any(name.endswith(OWN_FILES) for name in data):
@@ -146,7 +168,8 @@ class TrainingConfig(Settings):
         chosen = self.profile_values(self.profile, dict(self))
         reasons = {
             "learning_rate": f"{self.encoder} is not an encoder of the bundled world",
-            "keep_start": f"train or dev is your own file, and stop_below_start is {self.stop_below_start}",
+            "keep_start": "train or dev is your own file, and stop_below_start is "
+            f"{self.stop_below_start}",
         }
         lines = [
             f"{name} is {setting_text(chosen[name])}, as {why}"
@@ -187,17 +210,29 @@ class TrainingConfig(Settings):
     def require_pooling(self, own: Pooling | None) -> None:
         """Raise SettingError if a default would silently replace the start's own pooling."""
         start, usual = self.profile_values(self.profile), type(self).model_fields["encoder"].default
-        chosen = "pooling" in start and self.encoder == start.get("encoder", usual)  # for the profile's own encoder
-        if own not in (None, self.pooling) and "pooling" not in self.model_fields_set and not chosen:
-            says = f"the files or the name of {self.encoder} say {own!r}, the default of {self.method} {self.pooling!r}"
+        # For the profile's own encoder.
+        chosen = "pooling" in start and self.encoder == start.get("encoder", usual)
+        if (
+            own not in (None, self.pooling)
+            and "pooling" not in self.model_fields_set
+            and not chosen
+        ):
+            says = (
+                f"the files or the name of {self.encoder} say {own!r}, the default of "
+                f"{self.method} {self.pooling!r}"
+            )
             raise SettingError(
-                f"pooling: {says}; set pooling={own} to keep it, or pooling={self.pooling} to replace it"
+                f"pooling: {says}; set pooling={own} to keep it, or "
+                f"pooling={self.pooling} to replace it"
             )
 
     @pydantic.model_validator(mode="after")
     def _fits_hardware(self) -> "TrainingConfig":
         if self.batch_size % self.num_processes:
-            raise ValueError(f"batch_size {self.batch_size} is not a multiple of num_processes ({self.num_processes})")
+            raise ValueError(
+                f"batch_size {self.batch_size} is not a multiple of num_processes "
+                f"({self.num_processes})"
+            )
         return self
 
 
@@ -221,10 +256,12 @@ class SupervisedConfig(TrainingConfig):
 
 
 class ContrastiveConfig(TrainingConfig):
-    """Settings of unsupervised SimCSE, which other methods extend; the defaults are those published for BERT-base."""
+    """Settings of unsupervised SimCSE, which other methods extend; the defaults are those published
+    for BERT-base."""
 
     mlm_weight: NonNegative = 0.0
-    """weight of masked language modelling, which improves transfer tasks [SimCSE's code: 0.1; RankEncoder table 3]"""
+    """weight of masked language modelling, which improves transfer tasks [SimCSE's code: 0.1;
+    RankEncoder table 3]"""
     temperature: Positive = 0.05
     """tau of the infoNCE softmax; divides the cosines [SimCSE eq. 4]"""
     mlp: bool = True
@@ -243,7 +280,8 @@ class SimCSEConfig(ContrastiveConfig):
     profiles = read_profiles("simcse")
 
     supervised: bool = False
-    """trains on triplets (anchor, positive, hard negative) instead of two dropout views of a sentence [SimCSE eq. 5]"""
+    """trains on triplets (anchor, positive, hard negative) instead of two dropout views of a
+    sentence [SimCSE eq. 5]"""
 
     @property
     def train_kinds(self) -> tuple[str, ...]:

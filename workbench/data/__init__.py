@@ -1,4 +1,5 @@
-"""Sentences, scored pairs, triplets and transfer tasks: bundled, from a local data root, or from the hub."""
+"""Sentences, scored pairs, triplets and transfer tasks: bundled, from a local data root, or from
+the hub."""
 
 from workbench.data._catalogue import (
     CATALOGUE as CATALOGUE,

@@ -1,4 +1,5 @@
-"""The entries of data sets: those of data/catalogue.toml, and one made of the columns of a user's own file."""
+"""The entries of data sets: those of data/catalogue.toml, and one made of the columns of a user's
+own file."""
 
 import json
 import math
@@ -36,7 +37,8 @@ class DataSet:
     unlabelled: str = ""  # the label of rows without gold, which are left out and counted
     bundled: bool = False  # part of the project
     note: str = ""
-    hub: Mapping[str, Any] = field(default_factory=dict)  # arguments of datasets.load_dataset; {}: not on the hub
+    # Arguments of datasets.load_dataset; {}: not on the hub.
+    hub: Mapping[str, Any] = field(default_factory=dict)
     hub_columns: Mapping[str, str] = field(default_factory=dict)  # our column -> that of the hub
     hub_labels: Mapping[str, str] = field(default_factory=dict)  # label of the hub -> ours
     archive: Sequence[str] = ()  # files inside SentEval's archive on the hub
@@ -50,24 +52,30 @@ def dataset_names(kind: str | None = None) -> list[str]:
 
 
 def find_set(name: str, kind: str | None = None) -> DataSet:
-    """Return the entry called `name`. Raises DataError with the closest name, or if it is of another kind."""
+    """Return the entry called `name`. Raises DataError with the closest name, or if it is of
+    another kind."""
     entry = CATALOGUE.get(name)
     if entry is None:
-        raise DataError(f"no dataset {name!r}{did_you_mean(name, CATALOGUE)}; `workbench data list` shows all")
+        raise DataError(
+            f"no dataset {name!r}{did_you_mean(name, CATALOGUE)}; `workbench data list` shows all"
+        )
     if kind not in (None, entry.kind):
         raise DataError(f"{name} holds {entry.kind}, not {kind}; load_data({name!r}) loads it")
     return entry
 
 
 def _read_sets() -> Iterator[DataSet]:
-    """Yield every set; an entry with a table of `rows` is a set per part (row), whose name replaces "{part}"."""
+    """Yield every set; an entry with a table of `rows` is a set per part (row), whose name replaces
+    "{part}"."""
     for own in _TABLES["set"]:
         facts: dict[str, Any] = {}
         for source in [*(_TABLES["like"][name] for name in own.pop("like", [])), own]:
             facts |= source | {"hub": facts.get("hub", {}) | source.get("hub", {})}
         for part in facts["rows"] if isinstance(facts["rows"], dict) else [""]:
             text = json.dumps(facts).replace("{part}", part)
-            yield DataSet(**json.loads(text, object_hook=lambda table, part=part: table.get(part, table)))
+            yield DataSet(
+                **json.loads(text, object_hook=lambda table, part=part: table.get(part, table))
+            )
 
 
 _TABLES = tomllib.loads((project_path("data") / "catalogue.toml").read_text(encoding="utf-8"))
@@ -91,7 +99,8 @@ def parse_columns(text: str) -> dict[str, str]:
 
 
 def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
-    """Return every kind that a table can be read as, the fullest first. Raises DataError if there is none."""
+    """Return every kind that a table can be read as, the fullest first. Raises DataError if there
+    is none."""
     matches = {kind: _match_columns(kind, table.columns, chosen) for kind in ROLES}
     kinds: list[Kind] = [kind for kind in ROLES if all(matches[kind].values())]
     if not kinds:
@@ -104,8 +113,11 @@ def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
     return tuple(kinds)
 
 
-def read_roles(name: str, kind: Kind, table: Table, chosen: Columns, scale: Scale) -> tuple[DataSet, Table, str]:
-    """Return the entry of a user's table as in the catalogue, the table, and a text about what was guessed."""
+def read_roles(
+    name: str, kind: Kind, table: Table, chosen: Columns, scale: Scale
+) -> tuple[DataSet, Table, str]:
+    """Return the entry of a user's table as in the catalogue, the table, and a text about what was
+    guessed."""
     matches = _match_columns(kind, table.columns, chosen)
     if not all(matches.values()):
         raise _missing_columns(table, kind, matches)
@@ -139,7 +151,8 @@ def _plain(name: str) -> str:
 
 
 def _match_columns(kind: Kind, columns: Iterable[str], chosen: Columns) -> dict[str, list[str]]:
-    """Return role -> the columns that may have it, best first; none if a chosen role is not of this kind."""
+    """Return role -> the columns that may have it, best first; none if a chosen role is not of this
+    kind."""
     named = {_plain(role): column for role, column in (chosen or {}).items()}
     taken = set(named.values())
     plain = {column: _plain(column) for column in columns}
@@ -172,8 +185,11 @@ def _missing_columns(table: Table, kind: Kind, matches: Mapping[str, list[str]])
     return DataError(f"{table.where}: {problem}; {rule}: {remedy} {missing}")
 
 
-def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) -> tuple[DataSet, Table, str]:
-    """Return entry and table with scores that can be read, and a note; `explicit`: the user chose the column."""
+def _read_scores(
+    entry: DataSet, table: Table, scale: Scale, *, explicit: bool
+) -> tuple[DataSet, Table, str]:
+    """Return entry and table with scores that can be read, and a note; `explicit`: the user chose
+    the column."""
     if scale is not None and not (len(scale) == 2 and -math.inf < scale[0] < scale[1] < math.inf):
         example = "such as (0, 5) or --scale 0 5"
         raise DataError(f"scale is {scale}: give the lowest score, then the highest, {example}")
@@ -192,7 +208,9 @@ def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) 
         low, high = map(to_number, stated.groups())
         scale = (low, high) if low < high else None
     if not explicit and not stated and _are_numbered_classes(entry, set(values)):
-        what = f"{column} holds classes as numbers, and most published files count from 0 = entailment"
+        what = (
+            f"{column} holds classes as numbers, and most published files count from 0 = entailment"
+        )
         remedy = "write the words (or triplets: docs/own-data.md)"
         closer = f"if larger is closer rename it to score, or --columns score={column}"
         raise DataError(f"{table.where}: {what}; {remedy}; {closer}")
@@ -213,17 +231,21 @@ def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) 
 def _are_numbered_classes(entry: DataSet, values: set[float]) -> bool:
     """Return whether scores are classes of inference as numbers, whose lowest is often the closest.
 
-    Without a premise, labels of 0 and 1 are those of paraphrases (1 = similar), labels of -1 and 1 are similar or not,
-    and labels of a query are grades of relevance.
-    """
+    Without a premise, labels of 0 and 1 are those of paraphrases (1 = similar), labels of -1 and 1
+    are similar or not, and labels of a query are grades of relevance."""
     first = _plain(entry.roles["sentence1"])
-    is_label = "label" in _plain(entry.roles["score"]) and first not in ("query", "question", "question1")
+    is_label = "label" in _plain(entry.roles["score"]) and first not in (
+        "query",
+        "question",
+        "question1",
+    )
     is_class = first == "premise" or (is_label and 0 in values and not values <= {0, 1})
     return is_class and values <= {-1, 0, 1, 2}
 
 
 def _guess_scale(values: list[float]) -> tuple[float, float]:
-    """Return the first usual scale that contains sorted scores, or for whole numbers and in other cases their range."""
+    """Return the first usual scale that contains sorted scores, or for whole numbers and in other
+    cases their range."""
     low, high = values[0], values[-1]
     if not all(map(float.is_integer, values)):
         for lowest, highest in _TABLES["guess"]["scales"]:

@@ -1,4 +1,5 @@
-"""The four kinds of data sets, how they are made of a table, samples of them, and splits by query."""
+"""The four kinds of data sets, how they are made of a table, samples of them, and splits by
+query."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -15,7 +16,8 @@ from workbench.errors import DataError
 from workbench.files import text_checksum
 from workbench.metrics import ranking_groups
 
-AVERAGES = {"sts-average": SEVEN_STS, "transfer-average": [*TRANSFER]}  # means of seven sets in a run's metrics
+# Means of seven sets in a run's metrics.
+AVERAGES = {"sts-average": SEVEN_STS, "transfer-average": [*TRANSFER]}
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,21 @@ class _Rows:
         return len(self.texts[0])
 
     @classmethod
-    def from_frame(cls, frame: Any, *, name: str = "frame", columns: Columns = None, scale: Scale = None) -> Self:
-        """Return the data set in a DataFrame, a datasets.Dataset or a dictionary of columns, checked like a file."""
+    def from_frame(
+        cls, frame: Any, *, name: str = "frame", columns: Columns = None, scale: Scale = None
+    ) -> Self:
+        """Return the data set in a DataFrame, a datasets.Dataset or a dictionary of columns,
+        checked like a file."""
         table = table_of(frame, name)
         return read_set(name, cls.kind, table, f"{name}, in memory", columns=columns, scale=scale)
 
     @classmethod
     def from_lists(cls, *lists: Iterable[Any], name: str = "lists", scale: Scale = None) -> Self:
-        """Return the same from one list per role: sentence1, sentence2, score; anchor, positive, negative; ..."""
-        return cls.from_frame(dict(zip(ROLES[cls.kind], map(list, lists), strict=True)), name=name, scale=scale)
+        """Return the same from one list per role: sentence1, sentence2, score; anchor, positive,
+        negative; ..."""
+        return cls.from_frame(
+            dict(zip(ROLES[cls.kind], map(list, lists), strict=True)), name=name, scale=scale
+        )
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,8 @@ class Sentences(_Rows):
 
 @dataclass(frozen=True, eq=False)
 class Pairs(_Rows):
-    """Scored pairs: `gold` within `score_range`, larger is closer; `subset` names the parts of a suite that has parts.
+    """Scored pairs: `gold` within `score_range`, larger is closer; `subset` names the parts of a
+    suite that has parts.
 
     `how` is that of `spearman_by_subset` when the pairs choose a checkpoint.
     Rows without a gold label are left out; `source` counts them.
@@ -80,7 +89,9 @@ class Pairs(_Rows):
 
     def __post_init__(self) -> None:
         if len(wrong := np.flatnonzero(~np.isfinite(self.gold))):
-            raise DataError(f"{self.name}: gold of row {wrong[0]} is {self.gold[wrong[0]]}; it must be finite")
+            raise DataError(
+                f"{self.name}: gold of row {wrong[0]} is {self.gold[wrong[0]]}; it must be finite"
+            )
 
     @property
     def summary(self) -> str:
@@ -108,7 +119,8 @@ class Triplets(_Rows):
 
 @dataclass(frozen=True)
 class LabelledSentences(_Rows):
-    """Sentences with a class each: `label` counts into `classes`. Empty sentences are kept, as SentEval keeps them."""
+    """Sentences with a class each: `label` counts into `classes`. Empty sentences are kept, as
+    SentEval keeps them."""
 
     kind = "labelled"
     kind = "labelled"
@@ -121,7 +133,8 @@ class LabelledSentences(_Rows):
 
 @dataclass(frozen=True)
 class TransferTask:
-    """Sentences, or pairs, with a class each, by split: "all"; "train" and "test"; or "train", "dev" and "test"."""
+    """Sentences, or pairs, with a class each, by split: "all"; "train" and "test"; or "train",
+    "dev" and "test"."""
 
     name: str
     splits: Mapping[str, LabelledSentences | Pairs]
@@ -134,7 +147,10 @@ class TransferTask:
     @property
     def summary(self) -> str:
         """One line: the name, and the number of rows and of classes."""
-        return f"{self.name}: {len(self)} rows to classify, of {len(np.unique(labels(self.judged)))} classes"
+        return (
+            f"{self.name}: {len(self)} rows to classify, of "
+            f"{len(np.unique(labels(self.judged)))} classes"
+        )
 
     @property
     def source(self) -> str:
@@ -155,14 +171,17 @@ AnySet = Sentences | Pairs | Triplets | LabelledSentences
 SomeSet = TypeVar("SomeSet", bound=AnySet)
 
 
-def read_set(name: str, kind: Kind, table: Table, source: str, *, columns: Columns, scale: Scale) -> Any:
+def read_set(
+    name: str, kind: Kind, table: Table, source: str, *, columns: Columns, scale: Scale
+) -> Any:
     """Return the data set in a user's table; its `source` also states what was guessed."""
     entry, table, note = read_roles(name, kind, table, columns, scale)
     return make_set(entry, table, f"{source}; {note}" if note else source)
 
 
 def make_set(entry: DataSet, table: Table, source: str) -> Any:
-    """Return the data set in a table. Raises DataError with the line of the first sentence or label that is wrong."""
+    """Return the data set in a table. Raises DataError with the line of the first sentence or label
+    that is wrong."""
     roles = entry.roles
     columns = table.by_role(roles)
     sides = [column for role, column in roles.items() if role not in ("score", "label", "subset")]
@@ -194,20 +213,26 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
 
 
 def _read_sentences(entry: DataSet, table: Table, column: str) -> list[str]:
-    """Return the sentences of a column, to train on with a single space for an empty one, as in SimCSE's code."""
+    """Return the sentences of a column, to train on with a single space for an empty one, as in
+    SimCSE's code."""
     table.require_text(column)
     texts = table.columns[column]
     empty = [row for row, text in enumerate(texts) if not text.strip()]
     if not empty or entry.kind == "labelled":
         return texts
-    if entry.kind == "pairs" or (entry.kind == "triplets" and not entry.hub) or len(empty) == len(texts):
+    if (
+        entry.kind == "pairs"
+        or (entry.kind == "triplets" and not entry.hub)
+        or len(empty) == len(texts)
+    ):
         problem = f"{column} is empty (the first of {len(empty)} such rows)"
         raise DataError(f"{table.at(empty[0])}: {problem}; fill it in or drop the row")
     return [text if text.strip() else " " for text in texts]
 
 
 def _read_gold(entry: DataSet, table: Table, column: str) -> np.ndarray:
-    """Return scores as numbers, and labels as their place among the classes; nan for the label without gold."""
+    """Return scores as numbers, and labels as their place among the classes; nan for the label
+    without gold."""
     labels = table.columns[column]
     low, high = entry.scale or (-math.inf, math.inf)
     if entry.classes:
@@ -227,7 +252,8 @@ def _read_gold(entry: DataSet, table: Table, column: str) -> np.ndarray:
 
 
 def _pair_ids(entry: DataSet, table: Table) -> list[str]:
-    """Return an id per row: the id columns joined by ":", numbered if they repeat; otherwise the row's number."""
+    """Return an id per row: the id columns joined by ":", numbered if they repeat; otherwise the
+    row's number."""
     if not entry.ids or not table.columns.keys() >= {*entry.ids}:
         return [str(row) for row in range(len(table))]
     ids = pd.Series(map(":".join, zip(*(table.columns[name] for name in entry.ids), strict=True)))
@@ -245,7 +271,8 @@ def labels(data: LabelledSentences | Pairs) -> np.ndarray:
 
 
 def sample(data: SomeSet, limit: int | None, seed: int) -> SomeSet:
-    """Return `limit` rows of a data set, drawn with `seed` and kept in order, with a checksum of their own."""
+    """Return `limit` rows of a data set, drawn with `seed` and kept in order, with a checksum of
+    their own."""
     if limit is None or limit >= len(data):
         return data
     rows = _draw_rows(len(data), limit, seed)
@@ -254,7 +281,8 @@ def sample(data: SomeSet, limit: int | None, seed: int) -> SomeSet:
 
 
 def sample_queries(data: Pairs, limit: int | None, seed: int) -> Pairs:
-    """Return all pairs of `limit` queries (sentences in four or more pairs), drawn with `seed` and kept in order."""
+    """Return all pairs of `limit` queries (sentences in four or more pairs), drawn with `seed` and
+    kept in order."""
     groups = list(ranking_groups(data.sentence1, data.sentence2, data.gold).values())
     if limit is None or limit >= len(groups):
         return data
@@ -286,14 +314,19 @@ def _take(data: Any, rows: np.ndarray, **changed: Any) -> Any:
     return replace(data, **changed)
 
 
-def split(data: SomeSet, *, dev: float = 0.1, test: float = 0.1, seed: int = 0) -> dict[str, SomeSet]:
-    """Return "train", "dev" and "test" of a set; all rows with one first sentence (query) are in one of them.
+def split(
+    data: SomeSet, *, dev: float = 0.1, test: float = 0.1, seed: int = 0
+) -> dict[str, SomeSet]:
+    """Return "train", "dev" and "test" of a set; all rows with one first sentence (query) are in
+    one of them.
 
-    dev, test: shares of the queries, from 0 (none) to below 1 together; drawn with `seed`.  Raises DataError.
-    """
+    dev, test: shares of the queries, from 0 (none) to below 1 together; drawn with `seed`.  Raises
+        DataError."""
     query_of, queries = pd.factorize(np.array(data.texts[0], dtype=object))
     shares = {"dev": dev, "test": test}
-    counts = {part: max(1, round(share * len(queries))) for part, share in shares.items() if share > 0}
+    counts = {
+        part: max(1, round(share * len(queries))) for part, share in shares.items() if share > 0
+    }
     held_out = sum(counts.values())
     if not 0 <= dev + test < 1 or held_out >= len(queries):
         problem = f"dev {dev:g} and test {test:g} of {len(queries)} queries leave none to train on"

@@ -27,9 +27,11 @@ Records = dict[int, list[str]]  # first line -> the fields of a row
 
 _DELIMITERS = {"csv": ",;\t|", "tsv": "\t,;|"}  # the first is the one that the ending promises
 _QUOTING = 'put the field in quotes and write a quote inside it as "", or save the file as .tsv'
-_AS_SENTENCES = 'if its lines are sentences, give them a header "sentence" and save the file as .tsv'
-# A line of a table or a JSON object. Prose has a space after a comma, a semicolon or a bar, and digits around the
-# comma of a number.
+_AS_SENTENCES = (
+    'if its lines are sentences, give them a header "sentence" and save the file as .tsv'
+)
+# A line of a table or a JSON object. Prose has a space after a comma, a semicolon or a bar, and
+# digits around the comma of a number.
 _TABLE_LINE = re.compile(
     r"""^{"                     # an object
     | \S\s*\t\s*\S             # a tab between two texts
@@ -61,7 +63,8 @@ class Table:
         return len(next(iter(self.columns.values())))
 
     def by_role(self, roles: Mapping[str, str]) -> Texts:
-        """Return role -> column. Raises DataError, with the nearest name, for a column that does not exist."""
+        """Return role -> column. Raises DataError, with the nearest name, for a column that does
+        not exist."""
         for name in roles.values():
             if name not in self.columns:
                 raise DataError(unknown_name("column", name, self.columns, f"in {self.where}"))
@@ -77,7 +80,9 @@ class Table:
         for row, cell in enumerate(self.cells.get(column, ())):
             if not isinstance(cell, str):
                 shown = f"{column} is {str(cell)[:40]!r} ({type(cell).__name__}), not text"
-                raise DataError(f"{self.at(row)}: {shown}; write one text per cell, a number in quotes")
+                raise DataError(
+                    f"{self.at(row)}: {shown}; write one text per cell, a number in quotes"
+                )
 
     def has_lists(self, *columns: str) -> bool:
         """Return whether a cell of these columns is a list."""
@@ -85,7 +90,8 @@ class Table:
         return any(isinstance(cell, (list, tuple, np.ndarray)) for cell in cells)
 
     def combine_lists(self, positive: str, negative: str) -> "Table":
-        """Return a row for each positive with each negative, if one of the two columns holds lists of texts."""
+        """Return a row for each positive with each negative, if one of the two columns holds lists
+        of texts."""
         if not self.has_lists(positive, negative):
             return self
         frame: Any = pd.DataFrame(self.cells, dtype=object)
@@ -93,7 +99,9 @@ class Table:
             frame = frame.explode(name)
             frame = frame[frame[name].fillna("").astype(str) != ""]
         if frame.empty:
-            raise DataError(f"{self.where}: no row has both a text in {positive} and one in {negative}")
+            raise DataError(
+                f"{self.where}: no row has both a text in {positive} and one in {negative}"
+            )
         used = frame.index.nunique()
         left_out = f"{len(self) - used} rows without {positive} or {negative} left out"
         note = f"{len(frame)} triplets of the lists in {used} rows ({left_out})"
@@ -102,7 +110,8 @@ class Table:
 
 
 def read_table(path: Path) -> Table:
-    """Return the table in a .tsv.gz of a data root: UTF-8, one header line, fields split by one tab, no quotes."""
+    """Return the table in a .tsv.gz of a data root: UTF-8, one header line, fields split by one
+    tab, no quotes."""
     content = _read_content(path)
     records = _parse_plain(_decode(content, path))
     columns, lines = _make_columns(records, path, "\t")
@@ -116,7 +125,8 @@ def content_checksum(path: Path, _checksum: str) -> str:
 
 
 def own_file(name: str | Path) -> Path | None:
-    """Return the path if `name` is a user's own file and not the name of a set. Raises DataError if it is no file."""
+    """Return the path if `name` is a user's own file and not the name of a set. Raises DataError if
+    it is no file."""
     path = Path(name).expanduser()
     if path.name.endswith(OWN_FILES):
         if not path.is_file():
@@ -131,7 +141,8 @@ def own_file(name: str | Path) -> Path | None:
 
 @lru_cache(maxsize=4)
 def read_own(path: Path, _checksum: str) -> Table:
-    """Return the table in a user's own file; a .txt holds one sentence per line. Raises DataError with the line."""
+    """Return the table in a user's own file; a .txt holds one sentence per line. Raises DataError
+    with the line."""
     kind = path.name.lower().removesuffix(".gz").rpartition(".")[2]
     if kind == "parquet":
         import pyarrow  # noqa: F401 - without it pandas names a second library too
@@ -207,7 +218,8 @@ def _decode(content: bytes, path: Path) -> str:
 
 
 def _find_delimiter(text: str, kind: str) -> str:
-    """Return the delimiter that the header has, and most of the first lines as often as the header."""
+    """Return the delimiter that the header has, and most of the first lines as often as the
+    header."""
     head = text.split("\n", 20)[:20]
 
     def agreement(delimiter: str) -> tuple[int, int]:
@@ -229,7 +241,8 @@ def _parse_quoted(text: str, path: Path, delimiter: str) -> Records:
     Raises DataError with the lines of a field that begins with a quote and does not end with one,
     and of one that joins what reads as several rows.
     """
-    # The csv module takes a carriage return outside of quotes for the end of a row; here it is white space.
+    # The csv module takes a carriage return outside of quotes for the end of a row; here it is
+    # white space.
     plain = text.replace("\r", " ")
     # It refuses a space between a closing quote and the delimiter, as in aligned columns.
     plain = re.sub(rf'"(?<=[^"\n{delimiter}]") +(?=[\n{delimiter}])', '"', plain)
@@ -243,17 +256,23 @@ def _parse_quoted(text: str, path: Path, delimiter: str) -> Records:
             records[start] = record or [""]
             start = reader.line_num + 1
     except csv.Error as problem:
-        what = f"a field begins with a quote and does not end with one (line {reader.line_num}: {problem})"
+        what = (
+            f"a field begins with a quote and does not end with one (line {reader.line_num}: "
+            f"{problem})"
+        )
         raise DataError(f"{path}, line {start}: {what}; {_QUOTING}") from None
     _refuse_merged_rows(text, path, delimiter, records)
     return records
 
 
-def _refuse_merged_rows(text: str, path: Path, delimiter: str, records: Mapping[int, list[str]]) -> None:
-    """Raise DataError for a record of several lines that all read as rows of their own if quotes are text.
+def _refuse_merged_rows(
+    text: str, path: Path, delimiter: str, records: Mapping[int, list[str]]
+) -> None:
+    """Raise DataError for a record of several lines that all read as rows of their own if quotes
+    are text.
 
-    Rows have numbers in the same columns. If they have none, all lines of the file must have as many fields.
-    """
+    Rows have numbers in the same columns. If they have none, all lines of the file must have as
+    many fields."""
     width = max(map(len, records.values()))
     lines = text.removesuffix("\n").split("\n")
     is_even = len({line.count(delimiter) for line in lines if line}) == 1
@@ -264,7 +283,9 @@ def _refuse_merged_rows(text: str, path: Path, delimiter: str, records: Mapping[
         shape, *others = {tuple(map(is_number, row)) for row in rows}
         are_rows = not others and len(shape) == width > 1
         if are_rows and (is_even or any(shape)):
-            what = f"a quote joins it with the lines up to {end - 1}, which read as rows of their own"
+            what = (
+                f"a quote joins it with the lines up to {end - 1}, which read as rows of their own"
+            )
             raise DataError(f"{path}, line {start}: {what}; {_QUOTING}")
 
 
@@ -288,15 +309,17 @@ def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, 
 
 def _require_distinct(names: Sequence[str], where: str) -> None:
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
-        raise DataError(f"{where}: a column name is repeated ({', '.join(repeated)}); rename one of the columns")
+        raise DataError(
+            f"{where}: a column name is repeated ({', '.join(repeated)}); rename one of the columns"
+        )
 
 
 def _uses_quotes(text: str) -> bool:
-    """Return whether a tab-separated file quotes its fields as spreadsheets do; otherwise a quote is text.
+    """Return whether a tab-separated file quotes its fields as spreadsheets do; otherwise a quote
+    is text.
 
-    All fields that begin with a quote end with one, and the header, a doubled quote or a line break is quoted. If all
-    lines have as many tabs, no field contains a line break.
-    """
+    All fields that begin with a quote end with one, and the header, a doubled quote or a line break
+    is quoted. If all lines have as many tabs, no field contains a line break."""
     if '"' not in text:
         return False
     tabs = {line.count("\t") for line in text.split("\n") if line}
@@ -310,7 +333,8 @@ def _uses_quotes(text: str) -> bool:
 
 
 def _parse_sentences(text: str, path: Path) -> list[str]:
-    """Return one sentence per line. Raises DataError for a header or a table, which would be trained on."""
+    """Return one sentence per line. Raises DataError for a header or a table, which would be
+    trained on."""
     lines = text.removesuffix("\n").split("\n")
     filled = list(islice(filter(str.strip, lines), 1000))
     rows = len(list(filter(_TABLE_LINE.search, filled)))
@@ -327,16 +351,22 @@ def _parse_json(text: str, path: Path) -> Table:
         if line.strip():
             try:
                 rows[number] = {**json.loads(line)}
-                json.dumps(rows[number], ensure_ascii=False).encode()  # fails for half a surrogate pair
+                # Fails for half a surrogate pair.
+                json.dumps(rows[number], ensure_ascii=False).encode()
             except (ValueError, TypeError, RecursionError) as problem:
-                raise DataError(f"{path}, line {number}: not a JSON object ({problem}); write one per line") from None
+                raise DataError(
+                    f"{path}, line {number}: not a JSON object ({problem}); write one per line"
+                ) from None
     # As objects: otherwise the label 1 becomes 1.0 if another line has none.
     return table_of(pd.DataFrame([*rows.values()], dtype=object), str(path), [*rows])
 
 
 def table_of(frame: Any, where: str, lines: Sequence[int] = ()) -> Table:
-    """Return a DataFrame, a datasets.Dataset or a mapping of columns as columns of text; a missing cell is ""."""
-    table: Any = pd.DataFrame(frame) if isinstance(frame, (Mapping, pd.DataFrame)) else frame.to_pandas()
+    """Return a DataFrame, a datasets.Dataset or a mapping of columns as columns of text; a missing
+    cell is ""."""
+    table: Any = (
+        pd.DataFrame(frame) if isinstance(frame, (Mapping, pd.DataFrame)) else frame.to_pandas()
+    )
     if not table.size:
         raise DataError(f"{where}: no rows, or no column")
     names = list(map(str, table.columns))
@@ -374,13 +404,19 @@ def one_line(text: str) -> str:
 
 def table_content(columns: Mapping[str, list[str]]) -> bytes:
     """Return the bytes of `columns` in the format of a data root, of which checksums are taken."""
-    return "\n".join(map("\t".join, [tuple(columns), *zip(*columns.values(), strict=True), ()])).encode()
+    return "\n".join(
+        map("\t".join, [tuple(columns), *zip(*columns.values(), strict=True), ()])
+    ).encode()
 
 
 def write_table(path: Path, columns: Mapping[str, list[str]]) -> None:
     """Write `columns` to a .tsv.gz; the same columns give the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(path) as new, new.open("wb") as handle, gzip.GzipFile("", "wb", 9, handle, mtime=0) as packed:
+    with (
+        atomic_path(path) as new,
+        new.open("wb") as handle,
+        gzip.GzipFile("", "wb", 9, handle, mtime=0) as packed,
+    ):
         packed.write(table_content(columns))
 
 

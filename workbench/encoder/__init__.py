@@ -1,4 +1,5 @@
-"""Sentence encoders: a backbone with its tokenizer, loaded and saved as AutoModel and SentenceTransformer do."""
+"""Sentence encoders: a backbone with its tokenizer, loaded and saved as AutoModel and
+SentenceTransformer do."""
 
 from workbench.encoder._cross import CrossEncoder as CrossEncoder
 from workbench.encoder._dropout import fast_dropout as fast_dropout

@@ -1,4 +1,5 @@
-"""Attention without padding on a GPU; on a CPU cheap dropout, and padding that attention alone computes."""
+"""Attention without padding on a GPU; on a CPU cheap dropout, and padding that attention alone
+computes."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 ATTENTION = "workbench_cheap_dropout"
-# Architectures that take the tokens of all sentences as one long row: positions are given, kwargs reach attention.
+# Architectures that take the tokens of all sentences as one long row: positions are given, kwargs
+# reach attention.
 PACKABLE = ("bert", "roberta", "xlm-roberta")
 _LEVELS = 1 << 16
 
@@ -37,14 +39,16 @@ class Places:
         return grid.flatten(0, 1).index_select(0, self.kept)
 
     def unpack(self, tokens: Tensor) -> Tensor:
-        """Reshape [t, ...] to [n, l, ...], with 0 at padding; its gradient is a selection, without atomic sums."""
+        """Reshape [t, ...] to [n, l, ...], with 0 at padding; its gradient is a selection, without
+        atomic sums."""
         grid = tokens.new_zeros(self.rows * self.columns, *tokens.shape[1:])
         return grid.index_copy(0, self.kept, tokens).unflatten(0, (self.rows, self.columns))
 
 
 @dataclass(frozen=True)
 class Packing(Places):
-    """Places for attention that computes padding; bias: added to attention scores, very negative at padding."""
+    """Places for attention that computes padding; bias: added to attention scores, very negative at
+    padding."""
 
     bias: Float[Tensor, "n 1 1 l"]
 
@@ -61,25 +65,33 @@ class Packing(Places):
 
 @dataclass(frozen=True)
 class Unpadded(Places):
-    """Places for attention without padding. bounds: where each sentence begins, and the end. longest: its tokens."""
+    """Places for attention without padding. bounds: where each sentence begins, and the end.
+    longest: its tokens."""
 
     bounds: Int[Tensor, "n_and_1"]
     longest: int
 
     @classmethod
     def of(cls, lengths: Sequence[int], columns: int, device: torch.device) -> "Unpadded":
-        """Return the places on the device, computed on the CPU, so that nothing waits for the device."""
+        """Return the places on the device, computed on the CPU, so that nothing waits for the
+        device."""
         mask = np.arange(columns) < np.asarray(lengths)[:, None]
         kept = np.flatnonzero(mask)
         bounds = np.cumsum([0, *lengths], dtype=np.int32)
         places = (torch.from_numpy(one) for one in (kept, kept % columns, bounds))
         if device.type == "cuda":
             places = (one.pin_memory() for one in places)
-        return cls(len(mask), columns, *(one.to(device, non_blocking=True) for one in places), longest=max(lengths))
+        return cls(
+            len(mask),
+            columns,
+            *(one.to(device, non_blocking=True) for one in places),
+            longest=max(lengths),
+        )
 
 
 def attends_unpadded(device: torch.device, width: int) -> bool:
-    """Return whether `unpadded_attention` runs there: on CUDA from compute capability 8.0, for heads of this width."""
+    """Return whether `unpadded_attention` runs there: on CUDA from compute capability 8.0, for
+    heads of this width."""
     return (
         device.type == "cuda"
         and torch.version.cuda is not None
@@ -100,29 +112,33 @@ def unpadded_attention(  # noqa: PLR0917 - it continues the list of query, key a
 ) -> Float[Tensor, "t heads w"]:
     """Compute softmax(q k^T s) v of each sentence by itself, with dropout of the weights.
 
-    `torch.nn.attention.varlen` calls the same kernel in half precision, but has no dropout; float32 has another kernel.
-    """
+    `torch.nn.attention.varlen` calls the same kernel in half precision, but has no dropout; float32
+    has another kernel."""
     bounds, longest = packing.bounds, packing.longest
     if query.dtype == torch.float32:
         rows = (part.unsqueeze(0) for part in (query, key, value))
         options = (None, bounds, bounds, longest, longest, dropout, 0, True)
-        return torch.ops.aten._efficient_attention_forward(*rows, *options, scale=scale)[0].squeeze(0)
+        return torch.ops.aten._efficient_attention_forward(*rows, *options, scale=scale)[0].squeeze(
+            0
+        )
     options = (bounds, bounds, longest, longest, dropout, False, False)
     return torch.ops.aten._flash_attention_forward(query, key, value, *options, scale=scale)[0]
 
 
 def cheap_dropout(x: Tensor, rate: float) -> Tensor:
-    """Zero each element of x with probability `rate` and scale the others so that the expectation is x.
+    """Zero each element of x with probability `rate` and scale the others so that the expectation
+    is x.
 
-    The rate is rounded to a multiple of 2^-16 (0.1 becomes 0.100006), and the scale is that of the rounded rate, so the
-    expectation is exact. Bits come from torch's default generator: the same seed gives the same mask.
-    """
+    The rate is rounded to a multiple of 2^-16 (0.1 becomes 0.100006), and the scale is that of the
+    rounded rate, so the expectation is exact. Bits come from torch's default generator: the same
+    seed gives the same mask."""
     threshold = round(rate * _LEVELS)
     if threshold <= 0:
         return x
     if threshold >= _LEVELS:
         return x * 0.0
-    # Plain random_() leaves the sign bit 0, so that every fourth element would have 15 bits; this is the full range.
+    # Plain random_() leaves the sign bit 0, so that every fourth element would have 15 bits; this
+    # is the full range.
     words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     bits = words.view(torch.int16)[: x.numel()].view(x.shape)
     keep = torch.empty(x.shape, dtype=x.dtype)
@@ -132,7 +148,8 @@ def cheap_dropout(x: Tensor, rate: float) -> Tensor:
 
 
 class CheapDropout(nn.Dropout):
-    """nn.Dropout with the cheap mask in training on a CPU; elsewhere, and in eval, exactly nn.Dropout."""
+    """nn.Dropout with the cheap mask in training on a CPU; elsewhere, and in eval, exactly
+    nn.Dropout."""
 
     def forward(self, input: Tensor) -> Tensor:
         if not self.training or self.p == 0.0 or input.device.type != "cpu":
@@ -154,13 +171,16 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     """Compute softmax(q k^T s + bias) v, on a CPU with cheap dropout of the weights.
 
     query, key, value: [n, heads, l, head width], or [1, heads, t, head width] with a `packing`.
-    Without packing in eval, on other devices and for other attention than BERT's, this is transformers' sdpa itself. In
-    training on a CPU the backward pass of torch's fused attention would take half of a small BERT's step.
-    """
+        Without packing in eval, on other devices and for other attention than BERT's, this is
+        transformers' sdpa itself. In training on a CPU the backward pass of torch's fused attention
+        would take half of a small BERT's step."""
     if isinstance(packing, Unpadded):
         query, key, value = (part.squeeze(0).transpose(0, 1) for part in (query, key, value))
         return unpadded_attention(query, key, value, packing, dropout, scaling).unsqueeze(0), None
-    has_groups, is_causal = getattr(module, "num_key_value_groups", 1) > 1, getattr(module, "is_causal", True)
+    has_groups, is_causal = (
+        getattr(module, "num_key_value_groups", 1) > 1,
+        getattr(module, "is_causal", True),
+    )
     is_plain = not (has_groups or is_causal or options.get("position_bias") is not None)
     if packing is not None:
         query, key, value = map(packing.unpack_heads, (query, key, value))
@@ -172,7 +192,9 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
         bias = None
     else:  # transformers' mask is True where attention is allowed
         lowest = torch.finfo(query.dtype).min
-        bias = torch.zeros(attention_mask.shape, dtype=query.dtype).masked_fill(~attention_mask, lowest)
+        bias = torch.zeros(attention_mask.shape, dtype=query.dtype).masked_fill(
+            ~attention_mask, lowest
+        )
     scores = torch.matmul(query * (scaling or query.size(-1) ** -0.5), key.transpose(2, 3))
     weights = functional.softmax(scores if bias is None else scores + bias, dim=-1)
     states = torch.matmul(cheap_dropout(weights, dropout), value).transpose(1, 2)
@@ -182,7 +204,8 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
 
 
 def unread_mask(**options: Any) -> Tensor | None:
-    """Return transformers' mask; in training on a device without asking it whether there is padding at all."""
+    """Return transformers' mask; in training on a device without asking it whether there is padding
+    at all."""
     padding = options["attention_mask"]
     if padding is not None and padding.device.type != "cpu" and torch.is_grad_enabled():
         options["allow_is_bidirectional_skip"] = False
@@ -190,11 +213,12 @@ def unread_mask(**options: Any) -> Tensor | None:
 
 
 def fast_dropout(module: nn.Module) -> nn.Module:
-    """Make every nn.Dropout and transformers' sdpa attention cheaper in training on a CPU; return `module`.
+    """Make every nn.Dropout and transformers' sdpa attention cheaper in training on a CPU; return
+    `module`.
 
-    On a CPU eval mode stays bit for bit the same, everywhere the state dict. A training step on a GPU passes attention
-    a mask even if nothing is padded, so torch may choose another kernel, which rounds differently: docs/gpu.md.
-    """
+    On a CPU eval mode stays bit for bit the same, everywhere the state dict. A training step on a
+    GPU passes attention a mask even if nothing is padded, so torch may choose another kernel, which
+    rounds differently: docs/gpu.md."""
     AttentionInterface.register(ATTENTION, cheap_attention)
     AttentionMaskInterface.register(ATTENTION, unread_mask)
     parent: Any
@@ -203,14 +227,17 @@ def fast_dropout(module: nn.Module) -> nn.Module:
             if type(child) is nn.Dropout:
                 setattr(parent, name, CheapDropout(child.p, child.inplace).train(child.training))
         config = getattr(parent, "config", None)
-        if getattr(config, "_attn_implementation", None) == "sdpa" and hasattr(parent, "set_attn_implementation"):
+        if getattr(config, "_attn_implementation", None) == "sdpa" and hasattr(
+            parent, "set_attn_implementation"
+        ):
             parent.set_attn_implementation(ATTENTION)
     return module
 
 
 @contextmanager
 def eval_mode(module: nn.Module) -> Iterator[None]:
-    """Switch to eval mode; afterwards each submodule has its own flag back, also one frozen in eval on purpose."""
+    """Switch to eval mode; afterwards each submodule has its own flag back, also one frozen in eval
+    on purpose."""
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:

@@ -1,4 +1,5 @@
-"""Encoders that are evaluated, looked at and learned from, but not trained: static ones and any SentenceTransformer."""
+"""Encoders that are evaluated, looked at and learned from, but not trained: static ones and any
+SentenceTransformer."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -43,20 +44,31 @@ class FixedEncoder:
         return text_checksum(json.dumps([self.checksum, *self._usage()], default=str))
 
     def encode(
-        self, sentences: Sequence[str] | str, batch_size: int = 64, *, normalize_embeddings: bool = True, **prompt: str
+        self,
+        sentences: Sequence[str] | str,
+        batch_size: int = 64,
+        *,
+        normalize_embeddings: bool = True,
+        **prompt: str,
     ) -> Float[Tensor, "*n d"]:
-        """Return unit rows, float32, on the CPU. prompt: `prompt` or `prompt_name` of a SentenceTransformer."""
+        """Return unit rows, float32, on the CPU. prompt: `prompt` or `prompt_name` of a
+        SentenceTransformer."""
         if isinstance(sentences, str):
-            return self.encode([sentences], batch_size, normalize_embeddings=normalize_embeddings, **prompt)[0]
+            return self.encode(
+                [sentences], batch_size, normalize_embeddings=normalize_embeddings, **prompt
+            )[0]
         with torch.no_grad():
             vectors = self._embed(list(sentences), batch_size, **prompt).float().cpu()
         if not bool(vectors.isfinite().all()):
-            raise EncoderError(f"{self.source} gives vectors that are not finite; its weights are broken")
+            raise EncoderError(
+                f"{self.source} gives vectors that are not finite; its weights are broken"
+            )
         return functional.normalize(vectors, dim=1) if normalize_embeddings else vectors
 
 
 class StaticEncoder(FixedEncoder):
-    """The mean of one vector per token, as model2vec and the module StaticEmbedding of a SentenceTransformer have it.
+    """The mean of one vector per token, as model2vec and the module StaticEmbedding of a
+    SentenceTransformer have it.
 
     A sentence without a known token gets zeros.
     """
@@ -67,16 +79,30 @@ class StaticEncoder(FixedEncoder):
         with refuse(f"the static encoder in {checkpoint.folder} cannot be read", "copy it again"):
             self._tokenizer = Tokenizer.from_file(str(checkpoint.folder / "tokenizer.json"))
             weights = load_file(checkpoint.folder / "model.safetensors")
-            table = weights["embedding.weight"] if "embedding.weight" in weights else weights["embeddings"]
+            table = (
+                weights["embedding.weight"]
+                if "embedding.weight" in weights
+                else weights["embeddings"]
+            )
             if "mapping" in weights:  # token -> row
                 table = table[weights["mapping"].long()]
-            table = table.float() * weights["weights"].float()[:, None] if "weights" in weights else table.float()
+            table = (
+                table.float() * weights["weights"].float()[:, None]
+                if "weights" in weights
+                else table.float()
+            )
             table = table[:, : checkpoint.columns].contiguous()
         self._tokenizer.no_padding()
         inner = json.loads(self._tokenizer.to_str())["model"]
-        unknown = inner.get("unk_id") if inner.get("unk_token") is None else inner["vocab"].get(inner["unk_token"])
+        unknown = (
+            inner.get("unk_id")
+            if inner.get("unk_token") is None
+            else inner["vocab"].get(inner["unk_token"])
+        )
         # model2vec leaves unknown words out, a SentenceTransformer does not.
-        self._left_out = {unknown} if checkpoint.folder == checkpoint.root and "embeddings" in weights else set()
+        self._left_out = (
+            {unknown} if checkpoint.folder == checkpoint.root and "embeddings" in weights else set()
+        )
         self.model = nn.EmbeddingBag.from_pretrained(table)
         self.dimension = table.shape[1]
 
@@ -84,7 +110,9 @@ class StaticEncoder(FixedEncoder):
         found = self._tokenizer.encode_batch_fast(sentences, add_special_tokens=False)
         rows = [[one for one in row.ids if one not in self._left_out] for row in found]
         starts = torch.tensor([0, *map(len, rows)][: len(rows)], dtype=torch.long).cumsum(0)
-        return self.model(torch.tensor([one for row in rows for one in row], dtype=torch.long), starts)
+        return self.model(
+            torch.tensor([one for row in rows for one in row], dtype=torch.long), starts
+        )
 
     def _usage(self) -> list[Any]:
         return [self._tokenizer.to_str(), sorted(self._left_out)]
@@ -96,29 +124,45 @@ class TransformersEncoder(FixedEncoder):
     model: Any
 
     def __init__(self, checkpoint: Checkpoint, device: str) -> None:
-        """Load it; EncoderError if sentence-transformers is not installed, or if it cannot load the checkpoint."""
+        """Load it; EncoderError if sentence-transformers is not installed, or if it cannot load the
+        checkpoint."""
         super().__init__(checkpoint)
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
             raise EncoderError(
-                f'{checkpoint.name} needs sentence-transformers: pip install "ranking-workbench[st]"'
+                f"{checkpoint.name} needs sentence-transformers: pip install "
+                '"ranking-workbench[st]"'
             ) from error
         check_architectures(checkpoint.folder)
-        with refuse(f"SentenceTransformer cannot load {checkpoint.name}", "take another checkpoint"):
-            self.model = SentenceTransformer(str(checkpoint.folder), device=None if device == "auto" else device)
+        with refuse(
+            f"SentenceTransformer cannot load {checkpoint.name}", "take another checkpoint"
+        ):
+            self.model = SentenceTransformer(
+                str(checkpoint.folder), device=None if device == "auto" else device
+            )
         self.similarity_name = str(self.model.similarity_fn_name)
         if self.similarity_name not in ("cosine", "dot"):
-            raise EncoderError(f"{checkpoint.name} compares by {self.similarity_name}; cosine and dot are supported")
+            raise EncoderError(
+                f"{checkpoint.name} compares by {self.similarity_name}; cosine and dot "
+                "are supported"
+            )
         self.dimension = len(self.encode("a"))
 
     def _embed(self, sentences: list[str], batch_size: int, **prompt: str) -> Tensor:
         return self.model.encode(
-            sentences, batch_size=batch_size, convert_to_tensor=True, show_progress_bar=False, **prompt
+            sentences,
+            batch_size=batch_size,
+            convert_to_tensor=True,
+            show_progress_bar=False,
+            **prompt,
         )
 
     def _usage(self) -> list[Any]:
-        model, tokenizer = self.model, getattr(self.model.tokenizer, "backend_tokenizer", self.model.tokenizer)
+        model, tokenizer = (
+            self.model,
+            getattr(self.model.tokenizer, "backend_tokenizer", self.model.tokenizer),
+        )
         pipeline = tokenizer.to_str() if hasattr(tokenizer, "to_str") else repr(tokenizer)
         prompt = (model.prompts or {}).get(model.default_prompt_name)
         settings = [getattr(part, "config_dict", None) for part in model]
@@ -133,7 +177,8 @@ def load_encoder(
     device: str = "auto",
     **options: Any,
 ) -> Any:
-    """Return the encoder of a checkpoint of any kind; reading and options are those of an `Encoder`, or of `kind`."""
+    """Return the encoder of a checkpoint of any kind; reading and options are those of an
+    `Encoder`, or of `kind`."""
     if checkpoint.kind == "static":
         return StaticEncoder(checkpoint)
     if checkpoint.kind == "st":

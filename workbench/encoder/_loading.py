@@ -48,38 +48,60 @@ _LOG = logging.getLogger("workbench")
 
 _LOCAL: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
 _COPY = "copy it again (a clone needs `git lfs pull`)"
-# Transformers lists these with the causal models alone, though without `is_decoder` they read both ways.
+# Transformers lists these with the causal models alone, though without `is_decoder` they read both
+# ways.
 _BIDIRECTIONAL = ("bert-generation", "xlnet")
 _FLOATS = ("F64", "F32", "F16", "BF16")  # types of safetensors
 _BUFFERS = ("position_ids", "token_type_ids", "num_batches_tracked")  # that older files contain
-# The names under which BERT-like, RoBERTa-like, DistilBERT-like and ModernBERT configurations keep their dropout rates.
-_DROPOUT_SETTINGS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
+# The names under which BERT-like, RoBERTa-like, DistilBERT-like and ModernBERT configurations keep
+# their dropout rates.
+_DROPOUT_SETTINGS = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "dropout",
+    "attention_dropout",
+)
 _DROPOUT_SETTINGS += ("embedding_dropout", "mlp_dropout")
 
 
 def load_parts(
-    checkpoint: Checkpoint, pooling: str, *, dropout: float | None, as_classifier: bool, new_pooler: bool
+    checkpoint: Checkpoint,
+    pooling: str,
+    *,
+    dropout: float | None,
+    as_classifier: bool,
+    new_pooler: bool,
 ) -> tuple[Any, Any, range, bool]:
-    """Return AutoModel (float32), tokenizer, the positions that tokens can have, and whether padding takes part.
+    """Return AutoModel (float32), tokenizer, the positions that tokens can have, and whether
+    padding takes part.
 
-    The pretrained pooler is left out (SimCSE never loads it either) unless `pooling` reads it. RoBERTa models count
-    positions from padding_idx + 1, so a table of 514 positions holds 512 tokens. as_classifier: a sequence classifier
-    with one label; a head that the checkpoint lacks is initialised randomly. Raises EncoderError for an unknown
-    architecture, and for weights or a tokenizer that do not fit it exactly.
-    """
+    The pretrained pooler is left out (SimCSE never loads it either) unless `pooling` reads it.
+    RoBERTa models count positions from padding_idx + 1, so a table of 514 positions holds 512
+    tokens. as_classifier: a sequence classifier with one label; a head that the checkpoint lacks is
+    initialised randomly. Raises EncoderError for an unknown architecture, and for weights or a
+    tokenizer that do not fit it exactly."""
     folder = checkpoint.folder
-    config = _load_config(folder, dropout, reads_last=pooling == "last" or checkpoint.stored is not None)
+    config = _load_config(
+        folder, dropout, reads_last=pooling == "last" or checkpoint.stored is not None
+    )
     if as_classifier:
-        if "ForSequenceClassification" in "".join(config.architectures or []) and config.num_labels != 1:
+        if (
+            "ForSequenceClassification" in "".join(config.architectures or [])
+            and config.num_labels != 1
+        ):
             raise EncoderError(
-                f"{folder} is a classifier with {config.num_labels} labels; an interaction model has one: "
+                f"{folder} is a classifier with {config.num_labels} labels; an "
+                "interaction model has one: "
                 "start from the plain pretrained model"
             )
         config.num_labels = 1
         model = _load_model(AutoModelForSequenceClassification, folder, config)[0]
     else:
         kind: Any = MODEL_MAPPING.get(type(config), None)
-        has_pooler = inspect.isclass(kind) and "add_pooling_layer" in inspect.signature(kind.__init__).parameters
+        has_pooler = (
+            inspect.isclass(kind)
+            and "add_pooling_layer" in inspect.signature(kind.__init__).parameters
+        )
         options = {"add_pooling_layer": pooling == "pooler"} if has_pooler else {}
         model, is_random = _load_model(AutoModel, folder, config, **options)
         if pooling == "pooler":
@@ -92,10 +114,13 @@ def load_parts(
         return model, tokenizer, positions, False
     [short] = token_ids(tokenizer, ["a"])
     with quiet():
-        is_read = reads_padding(model.base_model, str(folder), short, tokenizer.pad_token_id, len(positions))
+        is_read = reads_padding(
+            model.base_model, str(folder), short, tokenizer.pad_token_id, len(positions)
+        )
     if is_read:
         _LOG.warning(
-            "%s: padding takes part in %r models, so each text is encoded with others of its length alone",
+            "%s: padding takes part in %r models, so each text is encoded with others of "
+            "its length alone",
             folder,
             config.model_type,
         )
@@ -103,46 +128,56 @@ def load_parts(
 
 
 def _count_positions(config: Any, tokenizer: Any, table: Any) -> range:
-    """Return the positions that tokens can have, by the table of positions and the configuration."""
+    """Return the positions that tokens can have, by the table of positions and the
+    configuration."""
     count = getattr(config, "max_position_embeddings", 0)
     if table is not None:
         first = 0 if table.padding_idx is None else table.padding_idx + 1
         rows = len(table.weight)
         return range(first, min(rows, first + count) if count > 0 else rows)
-    if count <= 0:  # relative positions: only the tokenizer has a limit; transformers writes 1e30 for "unlimited"
+    # Relative positions: only the tokenizer has a limit; transformers writes 1e30 for "unlimited".
+    if count <= 0:
         count = tokenizer.model_max_length if tokenizer.model_max_length < 10**6 else 512
     return range(count)
 
 
 def _prepare_pooler(model: Any, checkpoint: Checkpoint, *, is_random: bool, is_new: bool) -> None:
-    """Initialise the layer of pooling "pooler" if `is_new`, for the pretrained one is of another task."""
+    """Initialise the layer of pooling "pooler" if `is_new`, for the pretrained one is of another
+    task."""
     own = checkpoint.stored or published_reading(checkpoint.name)
     layer = getattr(getattr(model, "pooler", None), "dense", None)
     if layer is None or not isinstance(getattr(model.pooler, "activation", None), nn.Tanh):
-        raise EncoderError(f"a {model.config.model_type!r} backbone has no tanh layer over [CLS]; set pooling=cls")
+        raise EncoderError(
+            f"a {model.config.model_type!r} backbone has no tanh layer over [CLS]; set pooling=cls"
+        )
     if is_new and (own is None or own.pooling != "pooler"):
         nn.init.normal_(layer.weight, std=0.02)
         nn.init.zeros_(layer.bias)
     elif is_random:
-        raise EncoderError(f"{checkpoint.folder} was saved without the layer of pooling 'pooler'; set pooling=cls")
+        raise EncoderError(
+            f"{checkpoint.folder} was saved without the layer of pooling 'pooler'; set pooling=cls"
+        )
 
 
 def load_word_head(checkpoint: Checkpoint) -> nn.Module:
     """Load the head of a masked language model: states of the last layer -> a score per word.
 
-    A head that the checkpoint lacks is initialised randomly, which is logged. Raises EncoderError for other kinds of
-    models, and for a head of several parts.
-    """
+    A head that the checkpoint lacks is initialised randomly, which is logged. Raises EncoderError
+    for other kinds of models, and for a head of several parts."""
     config = _load_config(checkpoint.folder, None)
     heads: list[nn.Module] = []
     if type(config) in MODEL_FOR_MASKED_LM_MAPPING:
         model, is_random = _load_model(AutoModelForMaskedLM, checkpoint.folder, config)
         if is_random:
-            _LOG.warning("%s was saved without a head that guesses words: its begins at random", checkpoint.folder)
+            _LOG.warning(
+                "%s was saved without a head that guesses words: its begins at random",
+                checkpoint.folder,
+            )
         heads = [part for name, part in model.named_children() if name != model.base_model_prefix]
     if len(heads) != 1:
         raise EncoderError(
-            f"{checkpoint.folder}: a {config.model_type!r} checkpoint has no head of one part for masked words; "
+            f"{checkpoint.folder}: a {config.model_type!r} checkpoint has no head of one "
+            "part for masked words; "
             "start from BERT or RoBERTa, or set mlm_weight=0"
         )
     return copy.deepcopy(heads[0])  # apart from the embeddings, which are the backbone's
@@ -168,21 +203,29 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
     others = {name for name in report["unexpected_keys"] if missing or _is_own(name, model)}
     faults = {
         "are stored as integers or in 8 bits (quantised)": _quantised(folder),
-        "have another shape in the file than in config.json": {name for name, *_ in report["mismatched_keys"]},
+        "have another shape in the file than in config.json": {
+            name for name, *_ in report["mismatched_keys"]
+        },
         "of the backbone are missing in the file": missing,
         "have no place in the model of config.json": others,
     }
-    seen = [f"{len(names)} weights (such as {min(names)}) {fault}" for fault, names in faults.items() if names]
+    seen = [
+        f"{len(names)} weights (such as {min(names)}) {fault}"
+        for fault, names in faults.items()
+        if names
+    ]
     if seen:
         raise EncoderError(
             f"{folder}: {', '.join(seen)}; "
-            f"save model and config.json of this {config.model_type!r} again by transformers' save_pretrained"
+            f"save model and config.json of this {config.model_type!r} again by "
+            "transformers' save_pretrained"
         )
     return model, bool(report["missing_keys"])
 
 
 def _quantised(folder: Path) -> set[str]:
-    """Return the names of weights that are stored as other numbers than floats, which need scales to be read."""
+    """Return the names of weights that are stored as other numbers than floats, which need scales
+    to be read."""
     found = set()
     for path in weight_files(folder):
         with safe_open(path, "pt") as file:
@@ -192,36 +235,55 @@ def _quantised(folder: Path) -> set[str]:
 
 
 def _is_own(name: str, model: Any) -> bool:
-    """Return whether a weight belongs to the backbone: not to a head, a pooler, or a buffer of older files."""
+    """Return whether a weight belongs to the backbone: not to a head, a pooler, or a buffer of
+    older files."""
     parts = name.removeprefix(f"{model.base_model_prefix}.").split(".")
     backbone = model.base_model
-    own = {part for part, _ in (*backbone.named_children(), *backbone.named_parameters(recurse=False))}
+    own = {
+        part for part, _ in (*backbone.named_children(), *backbone.named_parameters(recurse=False))
+    }
     return parts[0] in own - {"pooler"} and parts[-1] not in _BUFFERS
 
 
 def load_weights(model: nn.Module, folder: Path) -> None:
-    """Load the weights that Encoder.save wrote to `folder` into the model; EncoderError if they are of another one."""
+    """Load the weights that Encoder.save wrote to `folder` into the model; EncoderError if they are
+    of another one."""
     path = encoder_folder(folder) / "model.safetensors"
     own = model.state_dict()
     with refuse(f"{path} cannot be read", "give the folder that this encoder saved"):
-        saved = {name: value for name, value in load_file(path).items() if name in own or _is_own(name, model)}
-    shapes, others = ({(name, value.shape) for name, value in weights.items()} for weights in (own, saved))
+        saved = {
+            name: value
+            for name, value in load_file(path).items()
+            if name in own or _is_own(name, model)
+        }
+    shapes, others = (
+        {(name, value.shape) for name, value in weights.items()} for weights in (own, saved)
+    )
     if shapes != others:
         name = min(shapes ^ others)[0]
-        raise EncoderError(f"{path} is of another model (see {name}); give the folder that this encoder saved")
+        raise EncoderError(
+            f"{path} is of another model (see {name}); give the folder that this encoder saved"
+        )
     model.load_state_dict(saved)
 
 
 class Dense(nn.Sequential):
-    """A linear layer and its activation over a sentence's vector, as in SentenceTransformer's module of this name."""
+    """A linear layer and its activation over a sentence's vector, as in SentenceTransformer's
+    module of this name."""
 
     def __init__(self, folder: Path, width: int) -> None:
-        """Read the module that was saved in `folder`; EncoderError for one that does not take `width` columns."""
+        """Read the module that was saved in `folder`; EncoderError for one that does not take
+        `width` columns."""
         settings = read_file(folder / "config.json", DenseFile)
         linear = nn.Linear(settings.in_features, settings.out_features, bias=settings.bias)
-        with refuse(f"the Dense layer in {folder} cannot be read", f"save it as model.safetensors, or, {USE_ST}FOLDER"):
+        with refuse(
+            f"the Dense layer in {folder} cannot be read",
+            f"save it as model.safetensors, or, {USE_ST}FOLDER",
+        ):
             weights = load_file(folder / "model.safetensors")
-            linear.load_state_dict({name.removeprefix("linear."): value.float() for name, value in weights.items()})
+            linear.load_state_dict(
+                {name.removeprefix("linear."): value.float() for name, value in weights.items()}
+            )
             activation = getattr(nn, settings.activation_function.rpartition(".")[2])()
             linear(torch.zeros(1, width))
         super().__init__(linear, activation)
@@ -248,7 +310,8 @@ class Truncate(nn.Module):
 
 
 def load_dense(checkpoint: Checkpoint, width: int) -> Any:
-    """Return the layers over the pooling, which gives `width` columns; the last one has a `width` too."""
+    """Return the layers over the pooling, which gives `width` columns; the last one has a `width`
+    too."""
     layers: list[nn.Module] = []
     for kind, folder in checkpoint.layers:
         layer = Dense(folder, width) if kind == "Dense" else Normalize()
@@ -271,7 +334,8 @@ def weights_checksum(weights: nn.Module | Mapping[str, Any]) -> str:
 
 
 def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: Any) -> Any:
-    """Load the tokenizer of a checkpoint; EncoderError if it is broken or does not belong to the backbone."""
+    """Load the tokenizer of a checkpoint; EncoderError if it is broken or does not belong to the
+    backbone."""
     folder = checkpoint.folder
     with quiet(), refuse(f"the tokenizer in {folder} cannot be loaded", _COPY):
         tokenizer = AutoTokenizer.from_pretrained(os.fspath(folder), **_LOCAL)
@@ -285,14 +349,24 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
     elif largest >= embedded:
         fault = f"has ids up to {largest}, and the backbone embeds {embedded}"
     elif table is not None and table.padding_idx not in (None, pad):
-        fault = f"pads with {pad}, and the backbone counts positions from its padding token {table.padding_idx}"
-    elif pooling in ("cls", "pooler") and tokenizer.cls_token_id not in (None, tokenizer("a")["input_ids"][0]):
+        fault = (
+            f"pads with {pad}, and the backbone counts positions from its padding token "
+            f"{table.padding_idx}"
+        )
+    elif pooling in ("cls", "pooler") and tokenizer.cls_token_id not in (
+        None,
+        tokenizer("a")["input_ids"][0],
+    ):
         fault = f"does not put {tokenizer.cls_token} first, which pooling {pooling!r} reads"
     if fault:
-        raise EncoderError(f"the tokenizer in {folder} {fault}; save the tokenizer of this model there")
+        raise EncoderError(
+            f"the tokenizer in {folder} {fault}; save the tokenizer of this model there"
+        )
     if checkpoint.lower_case:  # before all other steps, as SentenceTransformer does
         backend = tokenizer.backend_tokenizer
-        backend.normalizer = Sequence([Lowercase(), *([backend.normalizer] if backend.normalizer else [])])
+        backend.normalizer = Sequence(
+            [Lowercase(), *([backend.normalizer] if backend.normalizer else [])]
+        )
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     return tokenizer
 
@@ -304,20 +378,28 @@ def has_no_dropout(config: Any) -> bool:
 
 
 def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = False) -> Any:
-    """Return the configuration of a checkpoint with another dropout; EncoderError if no Encoder can read its kind.
+    """Return the configuration of a checkpoint with another dropout; EncoderError if no Encoder can
+    read its kind.
 
     reads_last: the pooling was made for a decoder, or is that of its files.
     """
     backbones = check_architectures(folder)
-    remedy = "only architectures of transformers are loaded, and code from a checkpoint is never executed"
+    remedy = (
+        "only architectures of transformers are loaded, and code from a checkpoint is never "
+        "executed"
+    )
     with quiet(), refuse(f"{folder / 'config.json'} cannot be used", remedy):
         config = AutoConfig.from_pretrained(os.fspath(folder), **_LOCAL)
     kind, name = type(config), config.model_type
     if getattr(config, "quantization_config", None):
         raise EncoderError(f"{folder} has quantised weights; save the model in float32 or float16")
-    is_decoder = getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False)
+    is_decoder = getattr(config, "is_encoder_decoder", False) or getattr(
+        config, "is_decoder", False
+    )
     if is_decoder or kind in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
-        raise EncoderError(f"{folder} is a {name!r} with a decoder, or the encoder of one; {USE_ST}{folder}")
+        raise EncoderError(
+            f"{folder} is a {name!r} with a decoder, or the encoder of one; {USE_ST}{folder}"
+        )
     if _is_causal(config) and not reads_last:
         raise EncoderError(
             f"{folder} is a {name!r} decoder, whose tokens see only those before them; "
@@ -328,13 +410,16 @@ def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = Fals
     for backbone in backbones:
         if backbone in MODEL_MAPPING_NAMES.values() and backbone != MODEL_MAPPING_NAMES.get(name):
             raise EncoderError(
-                f"{folder / 'config.json'} has model_type {name!r}, and its weights are of a {backbone}; "
+                f"{folder / 'config.json'} has model_type {name!r}, and its weights are "
+                f"of a {backbone}; "
                 "take the configuration that was saved with them"
             )
     rates = [setting for setting in _DROPOUT_SETTINGS if hasattr(config, setting)]
     if dropout is not None:
         if not rates:
-            raise EncoderError(f"a {name!r} backbone has no dropout setting that is known here; leave dropout=None")
+            raise EncoderError(
+                f"a {name!r} backbone has no dropout setting that is known here; leave dropout=None"
+            )
         config.update(dict.fromkeys(rates, dropout))
     return config
 
@@ -342,7 +427,10 @@ def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = Fals
 def _is_causal(config: Any) -> bool:
     """Return whether a token sees only those before it."""
     kind = type(config)
-    if config.model_type in _BIDIRECTIONAL or getattr(config, "use_bidirectional_attention", False) is True:
+    if (
+        config.model_type in _BIDIRECTIONAL
+        or getattr(config, "use_bidirectional_attention", False) is True
+    ):
         return False
     return kind in MODEL_FOR_CAUSAL_LM_MAPPING and kind not in MODEL_FOR_MASKED_LM_MAPPING
 

@@ -12,8 +12,9 @@ from workbench.config import Pooling
 from workbench.encoder._tokens import token_ids
 from workbench.errors import EncoderError
 
-# avg_first_last averages layer 1 and the last layer (60.73 on STS for BERT-base); avg_embedding_last averages the
-# embedding layer and the last, which the printed "first-last avg." of 56.70 was made with (SimCSE issues 133 and 285).
+# avg_first_last averages layer 1 and the last layer (60.73 on STS for BERT-base);
+# avg_embedding_last averages the embedding layer and the last, which the printed "first-last avg."
+# of 56.70 was made with (SimCSE issues 133 and 285).
 FIRST_LAYER = {"avg_first_last": 1, "avg_embedding_last": 0}
 MEANS = ("mean", *FIRST_LAYER)  # the poolings that are a mean over all tokens
 
@@ -23,8 +24,8 @@ def pool(
 ) -> Float[Tensor, "n d"]:
     """Return one vector per sentence, in float32 or wider, not normalised.
 
-    hidden_states: the embedding layer's output and each layer's; a mean of two layers reads two, others the last.
-    "pooler" is "cls" here: the layer above belongs to the backbone.
+    hidden_states: the embedding layer's output and each layer's; a mean of two layers reads two,
+        others the last. "pooler" is "cls" here: the layer above belongs to the backbone.
     chosen: the tokens that take part: all but padding; for "mask" only the [MASK] of the template.
     """
     last = hidden_states[-1]
@@ -34,7 +35,9 @@ def pool(
         place = (chosen * torch.arange(chosen.shape[1], device=chosen.device)).amax(dim=1)
         return _widen(last.gather(1, place[:, None, None].expand(-1, 1, last.shape[2])).squeeze(1))
     if pooling == "max":
-        return _widen(last.masked_fill(~chosen.unsqueeze(-1), torch.finfo(last.dtype).min).amax(dim=1))
+        return _widen(
+            last.masked_fill(~chosen.unsqueeze(-1), torch.finfo(last.dtype).min).amax(dim=1)
+        )
     if pooling not in (*MEANS, "mask"):
         raise EncoderError(f"pool() has no branch for pooling {pooling!r}")
     states = _widen(last)
@@ -55,7 +58,8 @@ _MASK = "[MASK]"
 
 
 class Template:
-    """A template such as 'This sentence of "{sentence}" means [MASK].' with the mask token of a tokenizer."""
+    """A template such as 'This sentence of "{sentence}" means [MASK].' with the mask token of a
+    tokenizer."""
 
     def __init__(self, reading: Reading, tokenizer: Any) -> None:
         text = reading.template
@@ -69,32 +73,40 @@ class Template:
         self._reading, self._tokenizer, self._mask_id = reading, tokenizer, tokenizer.mask_token_id
         self._before, self._after = text.replace(_MASK, tokenizer.mask_token).split(_SLOT)
         self._mask_last = text.index(_MASK) > text.index(_SLOT)
-        self.length = len(self.wrap([""])[0])  # in tokens, without a sentence, special ones included
+        # In tokens, without a sentence, special ones included.
+        self.length = len(self.wrap([""])[0])
 
     def wrap(self, sentences: list[str]) -> list[list[int]]:
         """Return the token ids of the template around each sentence."""
         return self._ids([self._reading.add_full_stop(sentence) for sentence in sentences])
 
     def cut(self, sentence: str, limit: int) -> list[int]:
-        """Return the token ids of the whole template around a sentence that is cut, as PromptBERT cuts it."""
+        """Return the token ids of the whole template around a sentence that is cut, as PromptBERT
+        cuts it."""
         if self.length >= limit:
             raise EncoderError(
-                f"the template alone has {self.length} tokens; raise train_length above that, it is {limit}"
+                f"the template alone has {self.length} tokens; raise train_length above "
+                f"that, it is {limit}"
             )
         sentence = self._reading.add_full_stop(sentence)
         [ids] = self._ids([sentence])
         while (excess := len(ids) - limit) > 0:
-            pieces = self._tokenizer(sentence, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            pieces = self._tokenizer(
+                sentence, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+            )
             spans = pieces["offset_mapping"]
             sentence = sentence[: spans[max(0, len(spans) - excess)][0]].rstrip()
             [ids] = self._ids([sentence])
         return ids
 
     def _ids(self, sentences: list[str]) -> list[list[int]]:
-        return token_ids(self._tokenizer, [self._before + sentence + self._after for sentence in sentences])
+        return token_ids(
+            self._tokenizer, [self._before + sentence + self._after for sentence in sentences]
+        )
 
     def mask_position(self, ids: Int[Tensor, "n l"]) -> Bool[Tensor, "n l"]:
-        """Return True at the template's own mask in each row, even if the sentence contains mask tokens too."""
+        """Return True at the template's own mask in each row, even if the sentence contains mask
+        tokens too."""
         masks = ids == self._mask_id
         if self._mask_last:
             return masks & (masks.flip(1).cumsum(1).flip(1) == 1)

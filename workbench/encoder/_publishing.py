@@ -55,7 +55,9 @@ def push_folder(
             operations = [CommitOperationAdd(name, content) for name, content in contents.items()]
             HfApi().create_commit(repo_id, operations, commit_message="Push a saved encoder")
     except Exception as error:  # the hub's client raises a dozen unrelated types
-        raise RunError(f"{repo_id} was not pushed: {error}; log in with `hf auth login` and name OWNER/NAME") from None
+        raise RunError(
+            f"{repo_id} was not pushed: {error}; log in with `hf auth login` and name OWNER/NAME"
+        ) from None
     return pushed
 
 
@@ -91,7 +93,8 @@ def _eval_results(metrics: dict[str, Any]) -> list[Any]:
 
 
 def push_run(run: Run, repo_id: str, **options: Any) -> Pushed:
-    """Upload the encoder of a trained run with a card of its scores; other arguments as for `push_folder`.
+    """Upload the encoder of a trained run with a card of its scores; other arguments as for
+    `push_folder`.
 
     Raises RunError or EncoderError if the run is not finished, or its encoder was changed since.
     """

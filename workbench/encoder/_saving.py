@@ -1,4 +1,5 @@
-"""Save an encoder: files of transformers in the root, those of SentenceTransformer and a model card next to them."""
+"""Save an encoder: files of transformers in the root, those of SentenceTransformer and a model card
+next to them."""
 
 import json
 import re
@@ -22,25 +23,33 @@ from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
 from workbench.files import atomic_path
 
-# The module names of sentence-transformers 2 to 6 (6 maps them to its new ones), so that every version loads them.
+# The module names of sentence-transformers 2 to 6 (6 maps them to its new ones), so that every
+# version loads them.
 _MODULES = "sentence_transformers.models."
-# No module of sentence-transformers reads the [MASK] of a template: at this name it stops instead of pooling otherwise.
+# No module of sentence-transformers reads the [MASK] of a template: at this name it stops instead
+# of pooling otherwise.
 _MASK_MODULE = "workbench.encoder.MaskPooling"
 # A module of a SentenceTransformer: its kind, its config.json and its weights.
 Module = tuple[str, dict[str, Any], dict[str, torch.Tensor]]
 _CARD_FIELDS = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
 # From a root, a home or a drive up to the last separator.
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
-# What begins HTML, a link, an image, code, mathematics or emphasis in Markdown, and at its start a heading or a list.
+# What begins HTML, a link, an image, code, mathematics or emphasis in Markdown, and at its start a
+# heading or a list.
 _MARKUP = re.compile(r"[<>&`*\[\]|~$\\]|^[#+=-]")
 
 
 @contextmanager
 def replace_encoder(folder: str | Path) -> Iterator[Path]:
-    """Yield a new folder that becomes `folder` at the end; only an empty folder or an encoder is replaced."""
+    """Yield a new folder that becomes `folder` at the end; only an empty folder or an encoder is
+    replaced."""
     target = Path(folder).expanduser().absolute()
-    if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "config.json").is_file())):
-        raise EncoderError(f"{target} exists and is no saved encoder; it is left as it is: give another folder")
+    if target.exists() and not (
+        target.is_dir() and (not any(target.iterdir()) or (target / "config.json").is_file())
+    ):
+        raise EncoderError(
+            f"{target} exists and is no saved encoder; it is left as it is: give another folder"
+        )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(target, folder=True) as fresh:
@@ -86,10 +95,16 @@ def save_encoder(folder: Path, encoder: Any, card: dict[str, Any], dtype: torch.
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     width = backbone.config.hidden_size
-    kind = f"{backbone.config.model_type} encoder, {width} dimensions, pooling {pooling}, at most {limit} tokens"
+    kind = (
+        f"{backbone.config.model_type} encoder, {width} dimensions, pooling {pooling}, at "
+        f"most {limit} tokens"
+    )
     kind += f", compared by {reading.similarity}"
     kind += f", with the prompt {reading.prompt!r} before each sentence" if reading.prompt else ""
-    code = ["from workbench import Encoder", "embeddings = Encoder.from_pretrained(folder).encode(sentences)"]
+    code = [
+        "from workbench import Encoder",
+        "embeddings = Encoder.from_pretrained(folder).encode(sentences)",
+    ]
     if pooling != "mask":  # no module of sentence-transformers reads a template
         use = "embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised"
         code = ["from sentence_transformers import SentenceTransformer", use]
@@ -100,7 +115,8 @@ def _pooling_module(step: str, backbone: Any, reading: Reading, dtype: torch.dty
     """Return a step of a pooling as a module in the form that sentence-transformers 2 to 6 read."""
     config = backbone.config
     width, layers = config.hidden_size, config.num_hidden_layers
-    if step == "WeightedLayerPooling":  # the mean of two layers as a weighted mean of all, with two weights of 1
+    # The mean of two layers as a weighted mean of all, with two weights of 1.
+    if step == "WeightedLayerPooling":
         chosen = torch.zeros(layers + 1)
         chosen[[FIRST_LAYER[reading.pooling], layers]] = 1.0
         shape = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}
@@ -109,7 +125,9 @@ def _pooling_module(step: str, backbone: Any, reading: Reading, dtype: torch.dty
         return _layer_module(nn.Sequential(backbone.pooler.dense, nn.Tanh()), dtype)
     if step not in FLAGS:
         return step, {}, {}
-    flags = {FLAGS[mode]: mode == step for mode in ("cls", "mean", "max", "mean_sqrt_len_tokens", step)}
+    flags = {
+        FLAGS[mode]: mode == step for mode in ("cls", "mean", "max", "mean_sqrt_len_tokens", step)
+    }
     skips = {"include_prompt": False} if reading.skips_prompt else {}
     return "Pooling", {"word_embedding_dimension": width} | flags | skips, {}
 
@@ -126,18 +144,27 @@ def _layer_module(layer: Any, dtype: torch.dtype) -> Module:
         "bias": linear.bias is not None,
         "activation_function": f"{kind.__module__}.{kind.__name__}",
     }
-    return "Dense", facts, {f"linear.{part}": value.to(dtype) for part, value in linear.state_dict().items()}
+    return (
+        "Dense",
+        facts,
+        {f"linear.{part}": value.to(dtype) for part, value in linear.state_dict().items()},
+    )
 
 
-def save_checkpoint(folder: Path, backbone: Any, tokenizer: Any, limit: int, dtype: torch.dtype) -> None:
+def save_checkpoint(
+    folder: Path, backbone: Any, tokenizer: Any, limit: int, dtype: torch.dtype
+) -> None:
     """Write backbone and tokenizer into `folder` as transformers does."""
     state = backbone.state_dict()
-    # The pooler that AutoModel will build and this pooling does not read: the identity under its tanh. Without it,
-    # transformers would report missing weights at each load.
+    # The pooler that AutoModel will build and this pooling does not read: the identity under its
+    # tanh. Without it, transformers would report missing weights at each load.
     with torch.device("meta"):
         whole = type(backbone)(backbone.config).state_dict()
     shapes = {name: tensor.shape for name, tensor in whole.items() if name not in state}
-    state |= {name: torch.eye(*shape) if len(shape) == 2 else torch.zeros(shape) for name, shape in shapes.items()}
+    state |= {
+        name: torch.eye(*shape) if len(shape) == 2 else torch.zeros(shape)
+        for name, shape in shapes.items()
+    }
     tokenizer.model_max_length = limit
     with quiet():
         state = {name: tensor.to(dtype) for name, tensor in state.items()}
@@ -146,20 +173,34 @@ def save_checkpoint(folder: Path, backbone: Any, tokenizer: Any, limit: int, dty
 
 
 def write_card(
-    folder: Path, card: dict[str, Any], kind: str, code: list[str], *, task: str = "sentence-similarity"
+    folder: Path,
+    card: dict[str, Any],
+    kind: str,
+    code: list[str],
+    *,
+    task: str = "sentence-similarity",
 ) -> None:
     """Write README.md: `card` in YAML for the hub, the kind of the model and the code that uses it.
 
-    Names that are not on the hub and the folders of absolute paths are left out. task: as the hub calls it.
-    """
+    Names that are not on the hub and the folders of absolute paths are left out. task: as the hub
+    calls it."""
     known = [*_CARD_FIELDS, "title", "description"]
     if unknown := sorted(set(card) - set(known)):
         raise EncoderError(f"a model card has no field {unknown[0]!r}; it has {', '.join(known)}")
     fields = {name: card[name] for name in _CARD_FIELDS if card.get(name)}
-    fields |= {name: _hub_ids(fields[name]) for name in ("base_model", "datasets") if name in fields}
+    fields |= {
+        name: _hub_ids(fields[name]) for name in ("base_model", "datasets") if name in fields
+    }
     fields["tags"] = sorted({"sentence-transformers", task, *card.get("tags", [])})
     header = ModelCardData(**fields, library_name="sentence-transformers", pipeline_tag=task)
-    lines = ["---", header.to_yaml(), "---", "", f"# {markdown_line(card.get('title', 'Sentence encoder'))}", ""]
+    lines = [
+        "---",
+        header.to_yaml(),
+        "---",
+        "",
+        f"# {markdown_line(card.get('title', 'Sentence encoder'))}",
+        "",
+    ]
     if card.get("description"):
         lines += [markdown_line(card["description"]), ""]
     lines += [f"A {markdown_line(kind)}.", "", "```python", *code, "```", ""]
@@ -177,7 +218,8 @@ def _hub_ids(names: Any) -> Any:
 
 
 def markdown_line(value: Any) -> str:
-    """Return a text as a line of Markdown that shows it as it is, without the folders of absolute paths."""
+    """Return a text as a line of Markdown that shows it as it is, without the folders of absolute
+    paths."""
     text = _ABSOLUTE_PATH.sub("", str(value))
     seen = "".join(one if one.isprintable() else " " for one in text)
     return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", " ".join(seen.split()))

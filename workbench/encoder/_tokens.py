@@ -14,15 +14,17 @@ from transformers import PreTrainedTokenizerFast
 
 from workbench.errors import EncoderError
 
-_CHUNK = 2048  # sentences tokenised at a time: enough for every thread, few enough to stay in the cache
+# Sentences tokenised at a time: enough for every thread, few enough to stay in the cache.
+_CHUNK = 2048
 
 
 @dataclass(frozen=True)
 class TokenRows:
-    """The tokens of n sentences end to end: row i is flat[starts[i] : starts[i] + lengths[i]]; rows may overlap.
+    """The tokens of n sentences end to end: row i is flat[starts[i] : starts[i] + lengths[i]]; rows
+    may overlap.
 
-    padding: the id of the padding token. before, after: special tokens that a batch adds around each row.
-    """
+    padding: the id of the padding token. before, after: special tokens that a batch adds around
+        each row."""
 
     flat: Int[np.ndarray, " tokens"]
     starts: Int[np.ndarray, " n"]
@@ -56,8 +58,11 @@ class TokenRows:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def batch(self, rows: Sequence[int] | np.ndarray, *, multiple: int = 1, most: int | None = None) -> dict[str, Any]:
-        """Return input_ids, attention_mask [n, l] and lengths (a list) of these rows, padded on the right.
+    def batch(
+        self, rows: Sequence[int] | np.ndarray, *, multiple: int = 1, most: int | None = None
+    ) -> dict[str, Any]:
+        """Return input_ids, attention_mask [n, l] and lengths (a list) of these rows, padded on the
+        right.
 
         l is a multiple of `multiple`, but at most `most`.
         """
@@ -71,16 +76,24 @@ class TokenRows:
         ids = np.full(mask.shape, self.padding, np.int64)
         # Row by row, the True cells of the mask are the tokens in order.
         starts, ends = self.starts[index], self.starts[index] + self.lengths[index]
-        pieces = [self.flat[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        pieces = [
+            self.flat[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
         if self.before or self.after:
             pieces = [part for piece in pieces for part in (self.before, piece, self.after)]
         ids[mask] = np.concatenate(pieces)
-        batch = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
+        batch = {
+            "input_ids": torch.from_numpy(ids),
+            "attention_mask": torch.from_numpy(mask.astype(np.int64)),
+        }
         return batch | {"lengths": lengths.tolist()}
 
 
-def length_sorted_batches(lengths: np.ndarray, *, rows: int, tokens: int | None) -> Iterator[np.ndarray]:
-    """Yield indices by falling length, at most `rows` and `tokens` padded tokens (or one sentence) per batch."""
+def length_sorted_batches(
+    lengths: np.ndarray, *, rows: int, tokens: int | None
+) -> Iterator[np.ndarray]:
+    """Yield indices by falling length, at most `rows` and `tokens` padded tokens (or one sentence)
+    per batch."""
     order = np.argsort(-lengths, kind="stable")
     start = 0
     while start < len(order):
@@ -90,7 +103,8 @@ def length_sorted_batches(lengths: np.ndarray, *, rows: int, tokens: int | None)
 
 
 def apply_by_length(compute: Callable[..., Tensor], batch: dict[str, Tensor]) -> Tensor:
-    """Return `compute` of the rows of each length, without their padding, in the order of the batch."""
+    """Return `compute` of the rows of each length, without their padding, in the order of the
+    batch."""
     lengths = batch["attention_mask"].sum(dim=1)
     order: list[int] = []
     results: list[Tensor] = []
@@ -104,24 +118,31 @@ def apply_by_length(compute: Callable[..., Tensor], batch: dict[str, Tensor]) ->
 def sentence_chunks(sentences: Iterable[Any]) -> Iterator[list[str]]:
     """Yield the sentences in lists of at most 2,048; an empty one becomes a space, as in SimCSE.
 
-    Raises EncoderError for one string instead of a list, and for a sentence that is no string, such as nan.
-    """
+    Raises EncoderError for one string instead of a list, and for a sentence that is no string, such
+    as nan."""
     if isinstance(sentences, str):
         raise EncoderError(f"expected a list of sentences, got the string {sentences[:40]!r}")
     numbered = enumerate(sentences)
     while chunk := list(islice(numbered, _CHUNK)):
         for number, text in chunk:
             if not isinstance(text, str):
-                raise EncoderError(f"sentence {number} is {text!r} of type {type(text).__name__}, not a string")
+                raise EncoderError(
+                    f"sentence {number} is {text!r} of type {type(text).__name__}, not a string"
+                )
         yield [text or " " for _, text in chunk]
 
 
 def token_ids(tokenizer: Any, texts: list[str], *, special: bool = True) -> list[list[int]]:
-    """Return the ids of each text, whole, as the call of the tokenizer would; special: with special tokens."""
+    """Return the ids of each text, whole, as the call of the tokenizer would; special: with special
+    tokens."""
     kind, fast = type(tokenizer), PreTrainedTokenizerFast
-    if any(getattr(kind, name, None) is not getattr(fast, name) for name in ("__call__", "_encode_plus")):
+    if any(
+        getattr(kind, name, None) is not getattr(fast, name)
+        for name in ("__call__", "_encode_plus")
+    ):
         return tokenizer(texts, add_special_tokens=special, verbose=False)["input_ids"]
-    # The same without the offsets, masks and strings that the call makes of every token (benchmarks/encode.py).
+    # The same without the offsets, masks and strings that the call makes of every token
+    # (benchmarks/encode.py).
     backend = tokenizer.backend_tokenizer
     backend.no_padding()
     backend.no_truncation()

@@ -16,9 +16,9 @@ from workbench.errors import EncoderError
 # state of another token.
 _TRIED = """
 albert bert bert-generation camembert data2vec-text deberta deberta-v2 distilbert electra ernie
-eurobert flaubert gemma3_text jina_embeddings_v3 longformer megatron-bert modernbert mpnet nomic_bert
-rembert roberta roberta-prelayernorm roformer splinter squeezebert xlm-roberta xlm-roberta-xl xlnet
-xmod
+eurobert flaubert gemma3_text jina_embeddings_v3 longformer megatron-bert modernbert mpnet
+nomic_bert rembert roberta roberta-prelayernorm roformer splinter squeezebert xlm-roberta
+xlm-roberta-xl xlnet xmod
 """
 TRIED = frozenset(_TRIED.split())
 _FEW, _MANY = 8, 1024  # tokens of a trial; some kinds attend otherwise beyond a few hundred
@@ -36,7 +36,10 @@ def reads_padding(backbone: Any, name: str, short: list[int], padding: int, limi
         batch = [torch.tensor(row) for row in rows]
         ids = pad_sequence(batch, batch_first=True, padding_value=padding)
         mask = pad_sequence([torch.ones_like(row) for row in batch], batch_first=True)
-        with torch.no_grad(), refuse(f"{name} does not encode plain text of {ids.shape[1]} tokens", USE_ST + name):
+        with (
+            torch.no_grad(),
+            refuse(f"{name} does not encode plain text of {ids.shape[1]} tokens", USE_ST + name),
+        ):
             found = backbone(input_ids=ids, attention_mask=mask).last_hidden_state
             return found.reshape(*ids.shape, backbone.config.hidden_size)
 
@@ -49,19 +52,23 @@ def reads_padding(backbone: Any, name: str, short: list[int], padding: int, limi
     beside_few = states(short, few)
     beside_many = states(short, many)
     if _differs(states(many), beside_many[1:]):
-        raise EncoderError(f"{name} encodes a text otherwise each time, by random numbers; {USE_ST}{name}")
+        raise EncoderError(
+            f"{name} encodes a text otherwise each time, by random numbers; {USE_ST}{name}"
+        )
     return _differs(beside_few[:1], alone) or _differs(beside_many[:1], alone)
 
 
 def _differs(states: Tensor, expected: Tensor) -> bool:
-    """Return whether states are not those expected, by more than rounding; nan is no matter of a trial."""
+    """Return whether states are not those expected, by more than rounding; nan is no matter of a
+    trial."""
     difference = (states[:, : expected.shape[1]] - expected).abs()
     return bool((difference > _TOLERANCE * expected.abs().max()).any())
 
 
 @contextmanager
 def refuse(problem: str, remedy: str) -> Iterator[None]:
-    """Raise any error of the block as an EncoderError of one line, because each kind of model fails in its own way."""
+    """Raise any error of the block as an EncoderError of one line, because each kind of model fails
+    in its own way."""
     try:
         yield
     except Exception as error:

@@ -19,13 +19,22 @@ from workbench.encoder import load_encoder
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation._transfer import Classifier, classify
 from workbench.methods.base import Method, finite_array, unit_rows
-from workbench.metrics import alignment, kendall, metrics_table, ndcg, spearman, spearman_by_subset, uniformity
+from workbench.metrics import (
+    alignment,
+    kendall,
+    metrics_table,
+    ndcg,
+    spearman,
+    spearman_by_subset,
+    uniformity,
+)
 from workbench.rankings import COLUMNS, ranking_table
 from workbench.runs import Run, finished_run
 
 _AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets have
 _LOG = logging.getLogger("workbench")
-_ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # roles of inputs that are not suites
+# Roles of inputs that are not suites.
+_ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")
 Encode = Callable[[list[str]], Any]
 Suites = Mapping[str, Pairs | TransferTask]
 
@@ -34,21 +43,25 @@ Suites = Mapping[str, Pairs | TransferTask]
 class Report:
     """The results of an evaluation; `table` shows them x 100.
 
-    metrics: suite -> {"spearman", "n", "subsets", "kcc", "ndcg", "queries"} in [-1, 1], for transfer tasks {"accuracy",
-    "n", "f1" (of pairs), "dev_accuracy", "classifier"}; "sts-average" and "transfer-average" of all seven.
-    scores: suite, subset, pair_id, gold, predicted (classes by number). rankings: as `ranking_table` returns them.
-    """
+    metrics: suite -> {"spearman", "n", "subsets", "kcc", "ndcg", "queries"} in [-1, 1], for
+        transfer tasks {"accuracy", "n", "f1" (of pairs), "dev_accuracy", "classifier"};
+        "sts-average" and "transfer-average" of all seven.
+    scores: suite, subset, pair_id, gold, predicted (classes by number). rankings: as
+        `ranking_table` returns them."""
 
     metrics: dict[str, Any]
     scores: pd.DataFrame = field(repr=False)
     rankings: pd.DataFrame = field(repr=False)
 
     def table(self) -> pd.DataFrame:
-        """Return suite, pairs, Spearman, KCC, NDCG, queries, classified, accuracy, F1, x 100, without empty columns."""
+        """Return suite, pairs, Spearman, KCC, NDCG, queries, classified, accuracy, F1, x 100,
+        without empty columns."""
         return metrics_table(self.metrics)
 
     def _repr_html_(self) -> str:
-        return self.table().to_html(index=False, float_format="{:.2f}".format, na_rep="", escape=True)
+        return self.table().to_html(
+            index=False, float_format="{:.2f}".format, na_rep="", escape=True
+        )
 
 
 def evaluate(
@@ -63,14 +76,17 @@ def evaluate(
     """Score every suite with a model and compare with gold.
 
     Args:
-        model: An object with `score(sentence1, sentence2)`, one number per pair (larger is closer), one with `encode`
-            (an Encoder, a SentenceTransformer), or a function from sentences to vectors, whose cosines are the scores.
-            Transfer tasks classify vectors that are not normalised if `encode` has `normalize_embeddings`.
-        suites: Datasets by name, as `load_suites` returns them, or names such as "stsb-test", a file or "mr".
-        run: Stores the result, and is finished by it unless there is a `stage`; a stored result is read again.
+        model: An object with `score(sentence1, sentence2)`, one number per pair (larger is closer),
+            one with `encode` (an Encoder, a SentenceTransformer), or a function from sentences to
+            vectors, whose cosines are the scores. Transfer tasks classify vectors that are not
+            normalised if `encode` has `normalize_embeddings`.
+        suites: Datasets by name, as `load_suites` returns them, or names such as "stsb-test", a
+            file or "mr".
+        run: Stores the result, and is finished by it unless there is a `stage`; a stored result is
+            read again.
         stage: "before" for the encoder before training.
-        how: Spearman over all pairs of a suite at once ("all", the field's protocol), or the mean over its subsets,
-            plain ("mean") or weighted by size ("wmean").
+        how: Spearman over all pairs of a suite at once ("all", the field's protocol), or the mean
+            over its subsets, plain ("mean") or weighted by size ("wmean").
         classifier: Of the transfer tasks, see `classify`.
 
     Raises:
@@ -82,7 +98,9 @@ def evaluate(
         if not isinstance(run, Run):
             raise RunError(f"run is {run!r}, not a Run; give Run({str(run)!r})")
         if not stage and not run.facts().get("trained"):
-            raise RunError(f"the training of {run.path} has not finished; call fit(..., run=run) first")
+            raise RunError(
+                f"the training of {run.path} has not finished; call fit(..., run=run) first"
+            )
         if run.has(stage):
             _require_same(run, stage, data, how, classifier)
         inputs = {}
@@ -109,21 +127,27 @@ def evaluate(
         if metrics.keys() >= {*names}:
             seven = [metrics[name] for name in names]
             shared = [name for name in _AVERAGED if all(name in values for values in seven)]
-            metrics[average] = {name: float(np.mean([values[name] for values in seven])) for name in shared}
+            metrics[average] = {
+                name: float(np.mean([values[name] for values in seven])) for name in shared
+            }
     # Empty tables have no column types, and concatenating them would change those of the others.
     rankings = [table for table in rankings if len(table)] or [pd.DataFrame(columns=list(COLUMNS))]
-    report = Report(metrics, pd.concat(scores, ignore_index=True), pd.concat(rankings, ignore_index=True))
+    report = Report(
+        metrics, pd.concat(scores, ignore_index=True), pd.concat(rankings, ignore_index=True)
+    )
     if run is not None:
         run.write_evaluation(metrics, report.scores, report.rankings, stage)
     return report
 
 
 def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Run:
-    """Return the finished run `<root>/base/<digest>-s0` of a model as it is; one that exists is read."""
+    """Return the finished run `<root>/base/<digest>-s0` of a model as it is; one that exists is
+    read."""
     if finished := finished_run(config, runs_root):
         if config.precision == "auto" and "precision" not in finished.facts():
             _LOG.warning(
-                "%s was evaluated by an earlier version, perhaps in bf16; for scores in fp32: workbench rm %s, then "
+                "%s was evaluated by an earlier version, perhaps in bf16; for scores in "
+                "fp32: workbench rm %s, then "
                 "evaluate again",
                 *(finished.path, finished.path),
             )
@@ -135,7 +159,8 @@ def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Ru
     try:
         if not run.finished:  # by another process meanwhile
             source = getattr(getattr(model, "encoder", model), "source", None)
-            run.record(trained=True, source=source, precision=precision)  # there is nothing to train
+            # There is nothing to train.
+            run.record(trained=True, source=source, precision=precision)
             evaluate(model, suites, run=run, classifier=config.classifier)
     finally:
         run.release()
@@ -143,23 +168,30 @@ def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Ru
 
 
 def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None) -> Any:
-    """Load the baseline of `config`; whitening and tfidf are fitted on `sentences`, by default on `config.fit_on`.
+    """Load the baseline of `config`; whitening and tfidf are fitted on `sentences`, by default on
+    `config.fit_on`.
 
-    Its `encode(sentences)` returns unit rows, float32, on the CPU; zeros for a sentence without a known word.
-    """
+    Its `encode(sentences)` returns unit rows, float32, on the CPU; zeros for a sentence without a
+    known word."""
     if sentences is None and config.kind in ("whitening", "tfidf"):
         sentences = load_sentences(config.fit_on, limit=config.fit_limit).sentences
     if config.kind == "tfidf":
         return TfIdf(sentences or [], words=config.words)
     checkpoint = find_checkpoint(config.encoder, config.revision)
     if config.template:
-        reading = Reading("mask", config.template, ".", ".?\"'")  # sentences end as PromptBERT ends them
+        reading = Reading(
+            "mask", config.template, ".", ".?\"'"
+        )  # sentences end as PromptBERT ends them
     else:
         reading = checkpoint.read(config.pooling) or Reading("cls")
-    encoder: Any = load_encoder(checkpoint, reading, precision=config.precision, device=config.device)
+    encoder: Any = load_encoder(
+        checkpoint, reading, precision=config.precision, device=config.device
+    )
     if config.kind == "static":
         if checkpoint.kind != "transformer":
-            raise EncoderError(f"{config.encoder} has no word embeddings under a transformer; leave kind out")
+            raise EncoderError(
+                f"{config.encoder} has no word embeddings under a transformer; leave kind out"
+            )
         return StaticWords(encoder)
     if config.kind == "whitening":
         return Whitened(encoder, sentences or [], width=config.width)
@@ -169,8 +201,8 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
 def dev_values(method: Method, dev: Pairs) -> tuple[dict[str, float], np.ndarray]:
     """Return the values of dev, and the score of each pair, [n].
 
-    They are dev_spearman and, if the method embeds sentences, dev_alignment (gold above 4 of 5) and dev_uniformity.
-    """
+    They are dev_spearman and, if the method embeds sentences, dev_alignment (gold above 4 of 5) and
+    dev_uniformity."""
     geometry = {}
     if method.pairwise:
         scores = _predict(method, dev)
@@ -186,16 +218,21 @@ def dev_values(method: Method, dev: Pairs) -> tuple[dict[str, float], np.ndarray
 
 
 def encoder_of(model: Any) -> Encode:
-    """Return the model's `encode`, or the model itself if it is a function. Raises EncoderError for anything else."""
+    """Return the model's `encode`, or the model itself if it is a function. Raises EncoderError for
+    anything else."""
     encode = getattr(model, "encode", model)
     if not callable(encode) or isinstance(model, str):  # str.encode is another function
-        raise EncoderError(f"{model!r:.80} is no model; give a function or an object with `encode` or `score`")
+        raise EncoderError(
+            f"{model!r:.80} is no model; give a function or an object with `encode` or `score`"
+        )
     return encode
 
 
 def _vectors_of(model: Any) -> Encode:
     if getattr(model, "pairwise", False):
-        raise EncoderError("this model scores pairs and has no vectors; leave the transfer tasks out of the suites")
+        raise EncoderError(
+            "this model scores pairs and has no vectors; leave the transfer tasks out of the suites"
+        )
     encode: Any = encoder_of(model)
     if encode is not model and "normalize_embeddings" in inspect.signature(encode).parameters:
         return partial(encode, normalize_embeddings=False)
@@ -209,7 +246,9 @@ def _predict(model: Any, pairs: Pairs) -> np.ndarray:
         first, second = unit_rows(encoder_of(model), pairs.sentence1, pairs.sentence2)
         predicted = (first * second).sum(axis=1)
     if predicted.shape != (len(pairs.gold),):
-        raise EncoderError(f"score returned shape {predicted.shape} for {len(pairs.gold)} pairs; return one each")
+        raise EncoderError(
+            f"score returned shape {predicted.shape} for {len(pairs.gold)} pairs; return one each"
+        )
     return predicted
 
 
@@ -217,15 +256,26 @@ def _load(suites: Suites | Sequence[str] | str) -> Suites:
     names = [suites] if isinstance(suites, str) else suites
     if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
         return load_suites(names)
-    if not (isinstance(suites, Mapping) and suites and {*map(type, suites.values())} <= {Pairs, TransferTask}):
-        raise DataError("suites must be names such as ['stsb-test', 'mr'], or scored pairs and transfer tasks by name")
+    if not (
+        isinstance(suites, Mapping)
+        and suites
+        and {*map(type, suites.values())} <= {Pairs, TransferTask}
+    ):
+        raise DataError(
+            "suites must be names such as ['stsb-test', 'mr'], or scored pairs and "
+            "transfer tasks by name"
+        )
     for average, seven in AVERAGES.items():
         if {average, *seven} <= suites.keys():
-            raise DataError(f"a suite is called {average}, like the average of its seven sets; rename its file")
+            raise DataError(
+                f"a suite is called {average}, like the average of its seven sets; rename its file"
+            )
     return suites
 
 
-def _score_rows(suite: str, subset: list[str] | None, ids: Any, gold: np.ndarray, predicted: np.ndarray) -> Any:
+def _score_rows(
+    suite: str, subset: list[str] | None, ids: Any, gold: np.ndarray, predicted: np.ndarray
+) -> Any:
     return pd.DataFrame(
         {
             "suite": suite,
@@ -241,28 +291,42 @@ def _require_same(run: Run, stage: str, suites: Suites, how: str, classifier: st
     """Raise RunError if the evaluation that the run contains is not the one asked for."""
     metrics = run.metrics(stage)
     stored = [name for name, values in metrics.items() if "n" in values]  # the averages have none
-    options = {values.get(name) for values in metrics.values() for name in ("aggregation", "classifier")}
+    options = {
+        values.get(name) for values in metrics.values() for name in ("aggregation", "classifier")
+    }
     others = options - {None, how, classifier}
     if stored != list(suites) or others:
         asked = ", ".join([*suites, how, classifier])
-        text = f"{run.path} contains an evaluation of {', '.join([*stored, *others])}, not of {asked}"
+        text = (
+            f"{run.path} contains an evaluation of {', '.join([*stored, *others])}, not of {asked}"
+        )
         raise RunError(f"{text}; evaluate without run=")
 
 
-def _score_pairs(suite: str, pairs: Pairs, predicted: np.ndarray, how: str) -> tuple[dict[str, Any], pd.DataFrame]:
+def _score_pairs(
+    suite: str, pairs: Pairs, predicted: np.ndarray, how: str
+) -> tuple[dict[str, Any], pd.DataFrame]:
     correlation = spearman_by_subset(pairs.gold, predicted, pairs.subset, how=how)
     if np.isnan(correlation):
-        _LOG.warning("%s: Spearman is undefined: fewer than two pairs, or all scores or all labels are equal", suite)
+        _LOG.warning(
+            "%s: Spearman is undefined: fewer than two pairs, or all scores or all "
+            "labels are equal",
+            suite,
+        )
     values: dict[str, Any] = {"n": len(pairs.gold), "spearman": correlation}
     if pairs.subset is not None:
         values["aggregation"] = how
         values["subsets"] = subsets = {}
         for name, rows in pd.Series(pairs.gold).groupby(pairs.subset, sort=False).indices.items():
-            subsets[name] = {"spearman": spearman(pairs.gold[rows], predicted[rows]), "n": len(rows)}
+            subsets[name] = {
+                "spearman": spearman(pairs.gold[rows], predicted[rows]),
+                "n": len(rows),
+            }
     ranked = ranking_table(pairs, predicted, suite)
     if len(ranked):
         queries: Any = per_query_metrics(ranked)
-        # A query whose gold or scores are all equal has no tau; it is left out of the mean and of queries_with_kcc.
+        # A query whose gold or scores are all equal has no tau; it is left out of the mean and of
+        # queries_with_kcc.
         kcc, ndcg = queries[["kcc", "ndcg"]].mean().tolist()
         defined = int(queries["kcc"].count())
         values |= {"kcc": kcc, "ndcg": ndcg, "queries": len(queries), "queries_with_kcc": defined}
@@ -270,11 +334,11 @@ def _score_pairs(suite: str, pairs: Pairs, predicted: np.ndarray, how: str) -> t
 
 
 def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
-    """Return suite, query_id, query, kcc, ndcg, n: how well each query's ranking keeps the order of gold.
+    """Return suite, query_id, query, kcc, ndcg, n: how well each query's ranking keeps the order of
+    gold.
 
-    kcc is tau-b, in [-1, 1]; ndcg has linear gain, in [0, 1]; each is nan for a query where it is undefined (all labels
-    or all scores equal). n counts the targets.
-    """
+    kcc is tau-b, in [-1, 1]; ndcg has linear gain, in [0, 1]; each is nan for a query where it is
+    undefined (all labels or all scores equal). n counts the targets."""
     rows = []
     for key, group in table.groupby(["suite", "query_id", "query"], sort=False):
         gold = group["gold"]

@@ -1,9 +1,9 @@
 """Transfer tasks by SentEval's protocol: the accuracy of a linear classifier on frozen vectors.
 
-Without a split (MR, CR, SUBJ, MPQA): ten stratified folds, each classified by a classifier trained on the other nine,
-whose regularisation is chosen on ten folds of those. With train and test (TREC, MRPC): chosen on ten folds of train.
-With dev too (SST-2): chosen there. Rows are ordered and folds drawn as in SentEval, so that the folds are the same.
-"""
+Without a split (MR, CR, SUBJ, MPQA): ten stratified folds, each classified by a classifier trained
+on the other nine, whose regularisation is chosen on ten folds of those. With train and test (TREC,
+MRPC): chosen on ten folds of train. With dev too (SST-2): chosen there. Rows are ordered and folds
+drawn as in SentEval, so that the folds are the same."""
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
@@ -39,13 +39,14 @@ def classify(
     Args:
         encode: Sentences -> vectors.
         task: As `load_task` returns it.
-        classifier: "sklearn": scikit-learn's logistic regression with SentEval's grid for it (C from 1/4 to 8, with
-            train and test from 1/2 to 32); "senteval": SentEval's own, a linear layer trained by Adam with early
-            stopping and weight decay 1e-5 to 1e-2, which the published numbers are from.
+        classifier: "sklearn": scikit-learn's logistic regression with SentEval's grid for it (C
+            from 1/4 to 8, with train and test from 1/2 to 32); "senteval": SentEval's own, a linear
+            layer trained by Adam with early stopping and weight decay 1e-5 to 1e-2, which the
+            published numbers are from.
 
     Returns:
-        {"n", "accuracy", "dev_accuracy", "classifier"}, for pairs also "f1", shares in [0, 1], over folds their mean;
-        and the predicted class of each row of `task.judged`.
+        {"n", "accuracy", "dev_accuracy", "classifier"}, for pairs also "f1", shares in [0, 1], over
+        folds their mean; and the predicted class of each row of `task.judged`.
     """
     if classifier == "senteval":
         fit = fit_senteval
@@ -60,8 +61,11 @@ def classify(
     for train, test, dev, places in _splits(encode, task):
         right = []
         for some, held, _ in [(train, dev, None)] if dev else _folds(task.name, train):
-            right.append([np.mean(predict(held[0]) == held[1]) for predict in fit(some, held, strengths)])
-        shares = [round(float(mean), 4) for mean in np.mean(right, axis=0)]  # SentEval compares what it prints
+            right.append(
+                [np.mean(predict(held[0]) == held[1]) for predict in fit(some, held, strengths)]
+            )
+        # SentEval compares what it prints.
+        shares = [round(float(mean), 4) for mean in np.mean(right, axis=0)]
         best = int(np.argmax(shares))
         (predict,) = fit(train, dev, [strengths[best]])
         predicted[places] = predict(test[0])
@@ -80,9 +84,13 @@ def classify(
     return values, predicted
 
 
-def _splits(encode: Callable[[list[str]], Any], task: TransferTask) -> Iterator[tuple[Rows, Rows, Rows | None, Any]]:
+def _splits(
+    encode: Callable[[list[str]], Any], task: TransferTask
+) -> Iterator[tuple[Rows, Rows, Rows | None, Any]]:
     """Yield train, test, dev or None, and the positions of the test rows in the task."""
-    vectors, places = distinct_vectors(encode, *(side for data in task.splits.values() for side in data.texts))
+    vectors, places = distinct_vectors(
+        encode, *(side for data in task.splits.values() for side in data.texts)
+    )
     each = iter(places)
     rows = {}
     order = {}
@@ -120,23 +128,28 @@ def _take_rows(rows: Rows, which: np.ndarray) -> Rows:
 def _fit_sklearn(train: Rows, _: Rows | None, strengths: Sequence[float]) -> list[Predict]:
     from sklearn.linear_model import LogisticRegression
 
-    return [LogisticRegression(C=strength, max_iter=2000).fit(*train).predict for strength in strengths]
+    return [
+        LogisticRegression(C=strength, max_iter=2000).fit(*train).predict for strength in strengths
+    ]
 
 
 def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> list[Predict]:
-    """Train one linear layer per weight decay by Adam; keep the best on `held`, by default on 5% of `train`.
+    """Train one linear layer per weight decay by Adam; keep the best on `held`, by default on 5% of
+    `train`.
 
-    It is evaluated after every four epochs, 200 at most, and stops at the sixth time in all that it is not better than
-    before, as in SentEval. The same rows give the same weights. All layers start alike and read the rows in one order,
-    so they are trained as the rows of one layer.
-    """
+    It is evaluated after every four epochs, 200 at most, and stops at the sixth time in all that it
+    is not better than before, as in SentEval. The same rows give the same weights. All layers start
+    alike and read the rows in one order, so they are trained as the rows of one layer."""
     order = np.random.RandomState(SEED)  # SentEval's generator
     layers = _Layers(train[0].shape[1], int(train[1].max()) + 1, strengths)
     if held is None:
         shuffled = order.permutation(len(train[0]))
         cut = int(_HELD * len(shuffled))
         if not cut:
-            raise DataError(f"{len(shuffled)} rows; SentEval's classifier needs 20 or more, 5% of which it stops by")
+            raise DataError(
+                f"{len(shuffled)} rows; SentEval's classifier needs 20 or more, 5% of "
+                "which it stops by"
+            )
         held = _take_rows(train, shuffled[:cut])
         train = _take_rows(train, shuffled[cut:])
     x, y = _tensors(train)
@@ -184,7 +197,9 @@ class _Layers:
 
     def logits(self, x: torch.Tensor) -> torch.Tensor:
         """Return [rows, layers, classes]."""
-        return functional.linear(x, self.weight.flatten(0, 1), self.bias.flatten()).unflatten(1, self.bias.shape)
+        return functional.linear(x, self.weight.flatten(0, 1), self.bias.flatten()).unflatten(
+            1, self.bias.shape
+        )
 
     def predict(self, x: torch.Tensor) -> torch.Tensor:
         """Return the classes [layers, rows]."""
@@ -193,5 +208,7 @@ class _Layers:
     def backward(self, x: torch.Tensor, y: torch.Tensor) -> None:
         """Set the gradients of cross-entropy, and of the decay as Adam adds it."""
         wrong = (self.logits(x).softmax(dim=2) - self.each[y, None]) / len(x)
-        self.weight.grad = (wrong.flatten(1).T @ x).view_as(self.weight).add_(self.decay[..., None] * self.weight)
+        self.weight.grad = (
+            (wrong.flatten(1).T @ x).view_as(self.weight).add_(self.decay[..., None] * self.weight)
+        )
         self.bias.grad = wrong.sum(dim=0).add_(self.decay * self.bias)

@@ -14,17 +14,23 @@ _HALF = (torch.float16, torch.bfloat16)
 def full_precision(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
     """Compute a function in float32 at least: half inputs are widened and autocast is off inside.
 
-    A temperature of 0.05 turns bfloat16's step of 0.004 near 1 into 0.08 of a logit, enough to reorder a list.
-    """
+    A temperature of 0.05 turns bfloat16's step of 0.004 near 1 into 0.08 of a logit, enough to
+    reorder a list."""
 
     def widen(argument: object) -> object:
-        return argument.float() if isinstance(argument, Tensor) and argument.dtype in _HALF else argument
+        return (
+            argument.float()
+            if isinstance(argument, Tensor) and argument.dtype in _HALF
+            else argument
+        )
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> Tensor:
         positional = [widen(argument) for argument in args]
         named = {name: widen(argument) for name, argument in kwargs.items()}
-        device = next((a.device.type for a in (*positional, *named.values()) if isinstance(a, Tensor)), "cpu")
+        device = next(
+            (a.device.type for a in (*positional, *named.values()) if isinstance(a, Tensor)), "cpu"
+        )
         if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
             return function(*positional, **named)  # pyright: ignore[reportCallIssue]
         with torch.autocast(device, enabled=False):
@@ -34,18 +40,25 @@ def full_precision(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
 
 
 def require_same_shape(first: Tensor, second: Tensor, names: str) -> None:
-    """Raise unless two arguments have one shape: broadcasting would give another loss without an error."""
+    """Raise unless two arguments have one shape: broadcasting would give another loss without an
+    error."""
     if first.shape != second.shape:
-        raise ValueError(f"{names} have shapes {tuple(first.shape)} and {tuple(second.shape)}; they must be equal")
+        raise ValueError(
+            f"{names} have shapes {tuple(first.shape)} and {tuple(second.shape)}; they "
+            "must be equal"
+        )
 
 
 def require_pairs(scores: Tensor, gold: Tensor) -> None:
     """Raise unless `scores` and `gold` are vectors of equal length, not empty."""
     if scores.ndim != 1 or len(scores) == 0:
-        raise ValueError(f"scores have shape {tuple(scores.shape)}; they must be a vector that is not empty")
+        raise ValueError(
+            f"scores have shape {tuple(scores.shape)}; they must be a vector that is not empty"
+        )
     require_same_shape(scores, gold, "scores and gold")
 
 
 def widest(tensor: Tensor) -> torch.dtype:
     """Return the most precise floating-point type of the tensor's device."""
-    return torch.float32 if tensor.device.type == "mps" else torch.float64  # Apple's GPUs have no float64
+    # Apple's GPUs have no float64.
+    return torch.float32 if tensor.device.type == "mps" else torch.float64

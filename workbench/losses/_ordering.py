@@ -1,4 +1,5 @@
-"""Losses on the order of gold: CoSENT, over a batch or in lists, ListMLE with ties, and an approximate NDCG.
+"""Losses on the order of gold: CoSENT, over a batch or in lists, ListMLE with ties, and an
+approximate NDCG.
 
 Sorting makes the pairs of n items cost n log n instead of n squared.
 
@@ -18,8 +19,11 @@ from workbench.losses._arguments import full_precision, require_pairs
 from workbench.losses._listwise import clamp_masked, paired_lists
 
 
-def _lower_sums(logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]) -> Float[Tensor, "n m"]:
-    """Return log sum_{labels_b < labels_a} exp(logits_b - logits_a) of each item a, by rising label; -inf if none."""
+def _lower_sums(
+    logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]
+) -> Float[Tensor, "n m"]:
+    """Return log sum_{labels_b < labels_a} exp(logits_b - logits_a) of each item a, by rising
+    label; -inf if none."""
     numbers = labels.detach() + 0  # booleans become numbers
     labels, order = numbers.sort(dim=1, stable=True)
     logits = clamp_masked(logits.gather(1, order))
@@ -29,42 +33,55 @@ def _lower_sums(logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]) -> 
     return torch.where(lower > 0, running - logits, -math.inf)
 
 
-# softplus(t) = log(1 + e^t) switches to t itself at the threshold, where float64 cannot tell them apart.
-def _cosent_rows(logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]) -> Float[Tensor, " n"]:
+# softplus(t) = log(1 + e^t) switches to t itself at the threshold, where float64 cannot tell them
+# apart.
+def _cosent_rows(
+    logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]
+) -> Float[Tensor, " n"]:
     """Return log(1 + sum_{labels_a > labels_b} exp(logits_b - logits_a)) for each row."""
     return softplus(_lower_sums(logits, labels).logsumexp(dim=1), threshold=40.0)
 
 
 @full_precision
-def cosent(scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."], *, scale: float = 20.0) -> Float[Tensor, ""]:
-    """Return log(1 + sum over pairs with gold_a > gold_b of exp(lambda (scores_b - scores_a))): CoSENT eq. 10.
+def cosent(
+    scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."], *, scale: float = 20.0
+) -> Float[Tensor, ""]:
+    """Return log(1 + sum over pairs with gold_a > gold_b of exp(lambda (scores_b - scores_a))):
+    CoSENT eq. 10.
 
-    Eq. 11 is the same for the scores of an interaction model. One scalar for the batch, no division. Pairs of equal
-    gold are not compared; if all gold is equal, loss and gradient are exactly 0. Time O(n log n), memory O(n).
+    Eq. 11 is the same for the scores of an interaction model. One scalar for the batch, no
+    division. Pairs of equal gold are not compared; if all gold is equal, loss and gradient are
+    exactly 0. Time O(n log n), memory O(n).
 
-    `scores` [n] has one score per sentence pair (a cosine, or a cross-encoder's logit), larger is closer; `gold` [n]
-    contains floats or integers on any scale: only the order counts; it gets no gradient. scale (lambda > 0) multiplies
-    score differences: 20 in the paper, 1 in both codes' interaction models. The value is >= 0; smaller is better.
-    """
+    `scores` [n] has one score per sentence pair (a cosine, or a cross-encoder's logit), larger is
+    closer; `gold` [n] contains floats or integers on any scale: only the order counts; it gets no
+    gradient. scale (lambda > 0) multiplies score differences: 20 in the paper, 1 in both codes'
+    interaction models. The value is >= 0; smaller is better."""
     require_pairs(scores, gold)
     return _cosent_rows(scale * scores[None], gold[None]).squeeze(0)
 
 
 @full_precision
 def cosent_lists(
-    student: Float[Tensor, "n m"], teacher: Float[Tensor, "..."], *, scale: float = 20.0, exclude_positive: bool = True
+    student: Float[Tensor, "n m"],
+    teacher: Float[Tensor, "..."],
+    *,
+    scale: float = 20.0,
+    exclude_positive: bool = True,
 ) -> Float[Tensor, ""]:
-    """Return the mean over i of CoSENT inside anchor i's list: items j with scores S(i)_j and labels S^T(i)_j.
+    """Return the mean over i of CoSENT inside anchor i's list: items j with scores S(i)_j and
+    labels S^T(i)_j.
 
-    CoSENT table III puts CoSENT in the place of RankCSE's ranking loss without giving a formula; this reading, lists as
-    in RankCSE sec. 4.4 and positives out as in its footnote 1, is ours.
+    CoSENT table III puts CoSENT in the place of RankCSE's ranking loss without giving a formula;
+    this reading, lists as in RankCSE sec. 4.4 and positives out as in its footnote 1, is ours.
 
-    S and S^T are [n, m]; the teacher receives no gradient. scale is lambda > 0 and multiplies. exclude_positive leaves
-    column i out of row i's list and needs m >= n. The value is >= 0, and 0 for lists that the teacher ties throughout.
-    """
+    S and S^T are [n, m]; the teacher receives no gradient. scale is lambda > 0 and multiplies.
+    exclude_positive leaves column i out of row i's list and needs m >= n. The value is >= 0, and 0
+    for lists that the teacher ties throughout."""
     student, teacher = paired_lists(student, teacher, exclude_positive)
     if student.shape[1] == 0:
-        return student.sum()  # one anchor without its positive: nothing to order, 0 with a gradient of 0
+        # One anchor without its positive: nothing to order, 0 with a gradient of 0.
+        return student.sum()
     return _cosent_rows(scale * student, teacher).mean()
 
 
@@ -72,32 +89,39 @@ def cosent_lists(
 def graded_listmle(
     student: Float[Tensor, "n m"], gold: Float[Tensor, "..."], *, temperature: float
 ) -> Float[Tensor, ""]:
-    """Return the mean over lists i of ListMLE in which targets of equal gold do not compete; our extension to ties.
+    """Return the mean over lists i of ListMLE in which targets of equal gold do not compete; our
+    extension to ties.
 
-    It is sum_a log(1 + sum_{gold_b < gold_a} exp((S_b - S_a) / tau_2)): in RankCSE eq. 5 each target is drawn from
-    itself and all that the order puts behind it, here from itself and all of lower gold. Without ties they are equal.
+    It is sum_a log(1 + sum_{gold_b < gold_a} exp((S_b - S_a) / tau_2)): in RankCSE eq. 5 each
+    target is drawn from itself and all that the order puts behind it, here from itself and all of
+    lower gold. Without ties they are equal.
 
-    S and gold are [n, m]; only the order of gold counts, and it gets no gradient. temperature is tau_2 > 0, by which
-    scores are divided. Both are -inf for a target that is not there. The value is >= 0, and 0 if all gold is equal.
-    """
+    S and gold are [n, m]; only the order of gold counts, and it gets no gradient. temperature is
+    tau_2 > 0, by which scores are divided. Both are -inf for a target that is not there. The value
+    is >= 0, and 0 if all gold is equal."""
     student, gold = paired_lists(student, gold, exclude_positive=False)
     return softplus(_lower_sums(student / temperature, gold), threshold=40.0).sum(dim=1).mean()
 
 
 @full_precision
 def approx_ndcg(
-    student: Float[Tensor, "n m"], gold: Float[Tensor, "..."], *, temperature: float, gain: str = "exponential"
+    student: Float[Tensor, "n m"],
+    gold: Float[Tensor, "..."],
+    *,
+    temperature: float,
+    gain: str = "exponential",
 ) -> Float[Tensor, ""]:
     """Return the mean over lists i of 1 - ApproxNDCG (Qin, Liu and Li 2010).
 
-    The rank of target j, 1 + the number of targets with a higher score, is replaced by 1 + sum_{k != j}
-    sigmoid((S_k - S_j) / tau), and NDCG = sum_j gain_j / log2(1 + rank_j) divided by its largest possible value. The
-    gain is 2^gold - 1 ("exponential", the paper's), or gold ("linear", that of the reported `metrics.ndcg`).
+    The rank of target j, 1 + the number of targets with a higher score, is replaced by 1 + sum_{k
+    != j} sigmoid((S_k - S_j) / tau), and NDCG = sum_j gain_j / log2(1 + rank_j) divided by its
+    largest possible value. The gain is 2^gold - 1 ("exponential", the paper's), or gold ("linear",
+    that of the reported `metrics.ndcg`).
 
-    S and gold are [n, m], gold >= 0 with a finite gain; gold gets no gradient. Both are -inf for a target that is not
-    there. temperature is tau > 0 (the paper's 1 / alpha): the smaller, the closer the ranks are to whole numbers and
-    the fewer pairs have a gradient. The value is in [0, 1), up to rounding; a list whose gold is all 0 has loss 0.
-    """
+    S and gold are [n, m], gold >= 0 with a finite gain; gold gets no gradient. Both are -inf for a
+    target that is not there. temperature is tau > 0 (the paper's 1 / alpha): the smaller, the
+    closer the ranks are to whole numbers and the fewer pairs have a gradient. The value is in [0,
+    1), up to rounding; a list whose gold is all 0 has loss 0."""
     student, gold = paired_lists(student, gold.detach(), exclude_positive=False)
     missing = gold == -math.inf
     relevance = gold.clamp_min(0).to(student.dtype)

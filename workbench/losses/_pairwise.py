@@ -1,4 +1,5 @@
-"""Losses that compare each score with its own target: the supervised baselines, and RankEncoder's distillation."""
+"""Losses that compare each score with its own target: the supervised baselines, and RankEncoder's
+distillation."""
 
 import torch
 from jaxtyping import Bool, Float, Shaped
@@ -21,14 +22,16 @@ def mse(scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."]) -> Float[Tenso
 def contrastive(
     scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."], *, epsilon: float, form: str = "paper"
 ) -> Float[Tensor, ""]:
-    """Return the mean of y (1 - cos)^2 / 2 + (1 - y) N(cos) / 2: CoSENT eq. 2 and the form that its code runs.
+    """Return the mean of y (1 - cos)^2 / 2 + (1 - y) N(cos) / 2: CoSENT eq. 2 and the form that its
+    code runs.
 
-    N = max(epsilon, cos)^2 ("paper", eq. 2 as printed: below epsilon a negative still costs epsilon^2, without
-    gradient) or max(0, cos - epsilon)^2 ("hinge", Hadsell's margin 1 - epsilon). They agree at epsilon = 0 only.
+    N = max(epsilon, cos)^2 ("paper", eq. 2 as printed: below epsilon a negative still costs
+    epsilon^2, without gradient) or max(0, cos - epsilon)^2 ("hinge", Hadsell's margin 1 - epsilon).
+    They agree at epsilon = 0 only.
 
-    `scores` are cosines [n]; `gold` [n] is 1 for a similar pair and 0 for another: cut graded labels at a threshold
-    first. epsilon is the cosine above which a negative is pushed away, in [-1, 1] (table I: -1 to 0.9).
-    """
+    `scores` are cosines [n]; `gold` [n] is 1 for a similar pair and 0 for another: cut graded
+    labels at a threshold first. epsilon is the cosine above which a negative is pushed away, in
+    [-1, 1] (table I: -1 to 0.9)."""
     require_pairs(scores, gold)
     similar = gold.to(scores.dtype)
     pushed = {"paper": scores.clamp_min(epsilon), "hinge": (scores - epsilon).clamp_min(0)}[form]
@@ -37,13 +40,17 @@ def contrastive(
 
 @full_precision
 def triplet(
-    anchor: Float[Tensor, "n d"], positive: Float[Tensor, "..."], negative: Float[Tensor, "..."], *, margin: float
+    anchor: Float[Tensor, "n d"],
+    positive: Float[Tensor, "..."],
+    negative: Float[Tensor, "..."],
+    *,
+    margin: float,
 ) -> Float[Tensor, ""]:
     """Return the mean of max(d(a, p) - d(a, n) + epsilon, 0), d Euclidean: CoSENT eq. 6.
 
-    All three are [n, d]; margin is epsilon > 0, by how much the positive must be closer to the anchor (SBERT: 1). The
-    distance is exact: nothing is added under the root, and its gradient at two equal vectors is 0.
-    """
+    All three are [n, d]; margin is epsilon > 0, by how much the positive must be closer to the
+    anchor (SBERT: 1). The distance is exact: nothing is added under the root, and its gradient at
+    two equal vectors is 0."""
     require_same_shape(anchor, positive, "anchor and positive")
     require_same_shape(anchor, negative, "anchor and negative")
     near = torch.linalg.vector_norm(anchor - positive, dim=1)
@@ -51,8 +58,11 @@ def triplet(
     return (near - far + margin).clamp_min(0).mean()
 
 
-def kept_pairs(target: Float[Tensor, "n m"], *, lower: float | None, upper: float | None) -> Bool[Tensor, "n m"]:
-    """Return the mask [n, m] of pairs that RankEncoder sec. 3.5 keeps: lower <= target <= upper, None for no bound."""
+def kept_pairs(
+    target: Float[Tensor, "n m"], *, lower: float | None, upper: float | None
+) -> Bool[Tensor, "n m"]:
+    """Return the mask [n, m] of pairs that RankEncoder sec. 3.5 keeps: lower <= target <= upper,
+    None for no bound."""
     kept = torch.ones_like(target, dtype=torch.bool)
     if lower is not None:
         kept &= target >= lower
@@ -63,16 +73,22 @@ def kept_pairs(target: Float[Tensor, "n m"], *, lower: float | None, upper: floa
 
 @full_precision
 def rank_mse(
-    scores: Float[Tensor, "n m"], target: Float[Tensor, "..."], *, lower: float | None, upper: float | None
+    scores: Float[Tensor, "n m"],
+    target: Float[Tensor, "..."],
+    *,
+    lower: float | None,
+    upper: float | None,
 ) -> Float[Tensor, ""]:
-    """Return the mean of (target - scores)^2 over pairs with tau_l <= target <= tau_u: RankEncoder eq. 6.
+    """Return the mean of (target - scores)^2 over pairs with tau_l <= target <= tau_u: RankEncoder
+    eq. 6.
 
-    Without bounds it is eq. 4, and the diagonal counts (eq. 4 sums over all i, j); any upper below 1 drops it. If no
-    pair is kept, eq. 6 is 0 / 0; here loss and gradient are then exactly 0, so that such a batch is harmless.
+    Without bounds it is eq. 4, and the diagonal counts (eq. 4 sums over all i, j); any upper below
+    1 drops it. If no pair is kept, eq. 6 is 0 / 0; here loss and gradient are then exactly 0, so
+    that such a batch is harmless.
 
-    `scores` are cos(E2(x_i), E2(x_j)), [n, m]; `target` has u_i . u_j, the similarities of rank vectors, in the same
-    shape, and gets a gradient unless computed without. `lower` is tau_l (0.5), `upper` tau_u (0.8); None: no bound.
-    """
+    `scores` are cos(E2(x_i), E2(x_j)), [n, m]; `target` has u_i . u_j, the similarities of rank
+    vectors, in the same shape, and gets a gradient unless computed without. `lower` is tau_l (0.5),
+    `upper` tau_u (0.8); None: no bound."""
     require_same_shape(scores, target, "scores and target")
     kept = kept_pairs(target, lower=lower, upper=upper)
     squares = torch.where(kept, (target - scores).square(), 0.0)

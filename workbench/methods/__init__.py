@@ -10,5 +10,6 @@ from workbench.methods.rankencoder import RankEncoder
 from workbench.methods.simcse import SimCSE
 
 METHODS: dict[str, type[Method]] = {
-    kind.config_class.method: kind for kind in (SimCSE, RankCSE, CoSENT, CompCSE, RankEncoder, Mixed, Lists)
+    kind.config_class.method: kind
+    for kind in (SimCSE, RankCSE, CoSENT, CompCSE, RankEncoder, Mixed, Lists)
 }

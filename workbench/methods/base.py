@@ -1,4 +1,5 @@
-"""The interface between a method and the trainer, and the parts that the contrastive methods share."""
+"""The interface between a method and the trainer, and the parts that the contrastive methods
+share."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -32,8 +33,8 @@ Batch = dict[str, Any]
 class Method(nn.Module):
     """One way to train an encoder: holds the encoder and everything that only training needs.
 
-    The trainer and the evaluation use no more than `prepare`, `collate`, `forward`, `encode` and the methods below.
-    """
+    The trainer and the evaluation use no more than `prepare`, `collate`, `forward`, `encode` and
+    the methods below."""
 
     config_class: ClassVar[type[TrainingConfig]]
     pairwise: bool = False  # True for a model that scores pairs and does not embed sentences
@@ -50,33 +51,45 @@ class Method(nn.Module):
         if config.dropout_views and has_no_dropout(self.encoder.backbone.config):
             if config.dropout is None:
                 self.encoder = self.load_start(**options, dropout=_DROPOUT)
-                _LOG.warning("dropout is set to %g: it is 0 in %s, so views would be equal", _DROPOUT, config.encoder)
+                _LOG.warning(
+                    "dropout is set to %g: it is 0 in %s, so views would be equal",
+                    _DROPOUT,
+                    config.encoder,
+                )
             else:
-                _LOG.warning("dropout is 0: both views of a sentence are equal, the loss only drives sentences apart")
+                _LOG.warning(
+                    "dropout is 0: both views of a sentence are equal, the loss only "
+                    "drives sentences apart"
+                )
         self.starting_weights = weights_checksum(self.encoder)
 
     def load_start(self, **options: Any) -> Encoder:
         """Return the encoder that training begins with; options of `Encoder`."""
         checkpoint, pooling = self.find_start(), self.config.pooling
         reading = checkpoint.read(pooling) or Reading(pooling)
-        return Encoder(checkpoint, replace(reading, similarity="cosine"), **options)  # which the losses compare
+        # Which the losses compare.
+        return Encoder(checkpoint, replace(reading, similarity="cosine"), **options)
 
     def find_start(self) -> Checkpoint:
-        """Return the checkpoint of the setting `encoder`; SettingError if a default would change its pooling."""
+        """Return the checkpoint of the setting `encoder`; SettingError if a default would change
+        its pooling."""
         start = find_checkpoint(self.config.encoder, self.config.revisions.get(self.config.encoder))
         self.config.require_pooling(start.own_pooling)
         return start
 
     def prepare(self, data: Any) -> None:
-        """Read the training set before the first step. Raises DataError if the method cannot train on it."""
+        """Read the training set before the first step. Raises DataError if the method cannot train
+        on it."""
         raise NotImplementedError
 
     def examples(self, data: Any) -> int:
-        """Return the number of examples in the prepared set; an epoch passes each once to `collate`, by its number."""
+        """Return the number of examples in the prepared set; an epoch passes each once to
+        `collate`, by its number."""
         return len(data)
 
     def inputs(self) -> dict[str, tuple[str, str]]:
-        """Return other inputs that `prepare` read, role -> (source, sha256); a resumed run refuses others."""
+        """Return other inputs that `prepare` read, role -> (source, sha256); a resumed run refuses
+        others."""
         return {}
 
     def collate(self, rows: Sequence[int]) -> Batch:
@@ -88,11 +101,12 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def embed(self, tokens: Batch) -> Float[Tensor, "n *width"]:
-        """Return the encoder's vectors for the rows of `tokens`, with gradient, for use in `forward`.
+        """Return the encoder's vectors for the rows of `tokens`, with gradient, for use in
+        `forward`.
 
-        With `mini_batch_size` or `mini_batch_tokens` the rows are read in chunks, each computed a second time in the
-        backward pass with the same dropout masks: loss and gradients of the whole batch in the memory of one chunk.
-        """
+        With `mini_batch_size` or `mini_batch_tokens` the rows are read in chunks, each computed a
+        second time in the backward pass with the same dropout masks: loss and gradients of the
+        whole batch in the memory of one chunk."""
         return self._apply_in_chunks(self.encoder, tokens)
 
     def _chunks(self, tokens: Batch) -> list[slice]:
@@ -128,7 +142,8 @@ class Method(nn.Module):
         return torch.cat(vectors)
 
     def observe(self, **values: Tensor) -> None:
-        """Keep values of this step for the history, on their device: reading them every step would wait for it."""
+        """Keep values of this step for the history, on their device: reading them every step would
+        wait for it."""
         for name, value in values.items():
             self._observed.setdefault(name, []).append(value.detach())
 
@@ -142,14 +157,17 @@ class Method(nn.Module):
         self._observed = {}
         return observed
 
-    def encode_plain(self, sentences: list[str] | str, batch_size: int = 64) -> Float[Tensor, "*n d"]:
+    def encode_plain(
+        self, sentences: list[str] | str, batch_size: int = 64
+    ) -> Float[Tensor, "*n d"]:
         """Return unit rows of the encoder alone, which dev is measured with during training."""
         return self.encoder.encode(sentences, batch_size)
 
     def encode(
         self, sentences: list[str] | str, batch_size: int = 64, *, normalize_embeddings: bool = True
     ) -> Float[Tensor, "*n w"]:
-        """Return unit rows (float32, CPU) in the order given; their dot product is the method's similarity.
+        """Return unit rows (float32, CPU) in the order given; their dot product is the method's
+        similarity.
 
         With normalize_embeddings=False the encoder's vectors as pooled: the input of a classifier.
         """
@@ -165,7 +183,8 @@ class Method(nn.Module):
         self.encoder.save(folder, card=card)
 
     def restore(self, folder: str | Path) -> None:
-        """Load the weights that `save` wrote. Raises EncoderError if the folder has none, or another encoder's."""
+        """Load the weights that `save` wrote. Raises EncoderError if the folder has none, or
+        another encoder's."""
         self.encoder.restore(folder)
 
 
@@ -205,12 +224,12 @@ class ContrastiveMethod(Method):
 def unit_rows(
     encode: Callable[[list[str]], Any], sentence1: Sequence[str], sentence2: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return both sides of pairs as float64 [n, d] rows of length 1; each distinct sentence is embedded once.
+    """Return both sides of pairs as float64 [n, d] rows of length 1; each distinct sentence is
+    embedded once.
 
-    A zero vector stays zero: its cosine with everything is 0, as in the published evaluation. Rows of an encoder whose
-    similarity is the dot product stay as they are. Raises EncoderError unless `encode` returns one row of finite
-    numbers per sentence.
-    """
+    A zero vector stays zero: its cosine with everything is 0, as in the published evaluation. Rows
+    of an encoder whose similarity is the dot product stay as they are. Raises EncoderError unless
+    `encode` returns one row of finite numbers per sentence."""
     if getattr(getattr(encode, "__self__", None), "similarity_name", "cosine") == "dot":
         plain: Any = partial(encode, **{"normalize_embeddings": False})
         vectors, (first, second) = distinct_vectors(plain, sentence1, sentence2)
@@ -224,21 +243,30 @@ def unit_rows(
     return vectors[first], vectors[second]
 
 
-def distinct_vectors(encode: Callable[[list[str]], Any], *lists: Sequence[str]) -> tuple[np.ndarray, list[list[int]]]:
-    """Return a float64 row for each distinct sentence of all lists, and for each list the rows of its sentences.
+def distinct_vectors(
+    encode: Callable[[list[str]], Any], *lists: Sequence[str]
+) -> tuple[np.ndarray, list[list[int]]]:
+    """Return a float64 row for each distinct sentence of all lists, and for each list the rows of
+    its sentences.
 
     Raises EncoderError unless `encode` returns one row of finite numbers per sentence.
     """
     place: dict[str, int] = {}
-    rows = [[place.setdefault(sentence, len(place)) for sentence in sentences] for sentences in lists]
+    rows = [
+        [place.setdefault(sentence, len(place)) for sentence in sentences] for sentences in lists
+    ]
     vectors = finite_array(encode(list(place)), "encode")
     if vectors.ndim != 2 or len(vectors) != len(place) or not vectors.shape[1]:
-        raise EncoderError(f"encode returned shape {vectors.shape} for {len(place)} sentences instead of one row each")
+        raise EncoderError(
+            f"encode returned shape {vectors.shape} for {len(place)} sentences instead "
+            "of one row each"
+        )
     return vectors, rows
 
 
 def finite_array(values: Any, source: str) -> np.ndarray:
-    """Return the tensors, arrays or lists that `source` ("encode" or "score") returned as one float64 array.
+    """Return the tensors, arrays or lists that `source` ("encode" or "score") returned as one
+    float64 array.
 
     Raises EncoderError unless they are finite numbers.
     """
@@ -246,7 +274,8 @@ def finite_array(values: Any, source: str) -> np.ndarray:
         values = torch.stack(list(values))
     if isinstance(values, Tensor):
         values = values.detach().cpu().to_dense().double()  # numpy has no bf16
-    dense = getattr(values, "toarray", None)  # of scipy's sparse matrices, such as TfidfVectorizer's
+    # Of scipy's sparse matrices, such as TfidfVectorizer's.
+    dense = getattr(values, "toarray", None)
     try:
         array = np.asarray(values if dense is None else dense(), dtype=np.float64)
     except (TypeError, ValueError) as problem:
@@ -259,19 +288,23 @@ def finite_array(values: Any, source: str) -> np.ndarray:
 def training_sentences(method: Method, data: Any, *, templates: bool = False) -> list[str]:
     """Return the sentences of a training set.
 
-    Raises DataError for another kind of set or fewer than two sentences, EncoderError for a template if not allowed.
-    """
+    Raises DataError for another kind of set or fewer than two sentences, EncoderError for a
+    template if not allowed."""
     name = type(method).__name__
     require_kind(data, Sentences, f"{name} trains on plain sentences")
     if len(data) < 2:
         raise DataError(f"{data.name}: {len(data)} sentence; {name} needs at least 2")
     if method.encoder.template is not None and not templates:
-        raise EncoderError(f"pooling 'mask': {name} trains on plain sentences, not on a template; set another pooling")
+        raise EncoderError(
+            f"pooling 'mask': {name} trains on plain sentences, not on a template; set "
+            "another pooling"
+        )
     return data.sentences
 
 
 def require_kind(data: Any, kind: type | tuple[type, ...], trains_on: str) -> None:
-    """Raise DataError unless `data` is of a `kind` of training set; `trains_on` is the start of the message."""
+    """Raise DataError unless `data` is of a `kind` of training set; `trains_on` is the start of the
+    message."""
     if not isinstance(data, kind):
         name = getattr(data, "name", "the training set")
         raise DataError(f"{name}: {trains_on}, not on {type(data).__name__.lower()}; change train")
@@ -280,13 +313,15 @@ def require_kind(data: Any, kind: type | tuple[type, ...], trains_on: str) -> No
 def gathered_views(
     vectors: Float[Tensor, "rows d"], head: nn.Module | None = None, *, count: int = 2
 ) -> list[Float[Tensor, "n d"]]:
-    """Split the rows of one forward pass into views, under `head`, each of all processes' sentences."""
+    """Split the rows of one forward pass into views, under `head`, each of all processes'
+    sentences."""
     vectors = vectors if head is None else head(vectors)
     return [gather_rows(view) for view in vectors.chunk(count)]
 
 
 class MLPHead(nn.Module):
-    """z = tanh(W h + b), on the sentence vector in training only (SimCSE sec. 6.3), initialised as BERT is."""
+    """z = tanh(W h + b), on the sentence vector in training only (SimCSE sec. 6.3), initialised as
+    BERT is."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

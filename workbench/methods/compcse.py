@@ -1,4 +1,5 @@
-"""CompCSE (Chanchani and Huang 2023): a positive composed of the vectors of the sentence's parts."""
+"""CompCSE (Chanchani and Huang 2023): a positive composed of the vectors of the sentence's
+parts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -45,4 +46,3 @@ class CompCSE(ContrastiveMethod):
         anchor, positive = self.composition.views(vectors, self.head)
         scores = cosine_matrix(anchor, positive)
         return terms | {"info_nce": info_nce(scores, temperature=self.config.temperature)}
-

@@ -1,4 +1,5 @@
-"""The texts of CompCSE and their composition: views of a sentence made of the vectors of its parts."""
+"""The texts of CompCSE and their composition: views of a sentence made of the vectors of its
+parts."""
 
 from collections.abc import Sequence
 from dataclasses import replace

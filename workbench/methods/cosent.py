@@ -1,4 +1,5 @@
-"""CoSENT (Huang et al. 2024): pairs with a higher label must score higher; and the losses that it is compared with."""
+"""CoSENT (Huang et al. 2024): pairs with a higher label must score higher; and the losses that it
+is compared with."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -22,23 +23,27 @@ from workbench.methods.distributed import gather_rows
 
 
 class PairClassifier(nn.Module):
-    """h = W (u, v, |u - v|): the classes of a pair from its two vectors (CoSENT eq. 5); used in training only."""
+    """h = W (u, v, |u - v|): the classes of a pair from its two vectors (CoSENT eq. 5); used in
+    training only."""
 
     def __init__(self, width: int, classes: int, *, bias: bool) -> None:
         super().__init__()
         self.linear = nn.Linear(3 * width, classes, bias=bias)
 
-    def forward(self, first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
+    def forward(
+        self, first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]
+    ) -> Float[Tensor, "n c"]:
         return self.linear(torch.cat([first, second, (first - second).abs()], dim=1))
 
 
 class CoSENT(Method):
-    """log(1 + sum_{sim(i,j) > sim(k,l)} e^{lambda (s(k,l) - s(i,j))}) over the pairs of a batch (CoSENT eqs. 10, 11).
+    """log(1 + sum_{sim(i,j) > sim(k,l)} e^{lambda (s(k,l) - s(i,j))}) over the pairs of a batch
+    (CoSENT eqs. 10, 11).
 
-    s is the cosine of two sentence vectors, or the score of a cross-encoder (setting `architecture`). Pairs of equal
-    gold are not compared: in a batch of one label the loss is exactly 0 and so is its gradient; such batches are
-    counted in the history. The setting `objective` replaces CoSENT by another supervised loss of the paper.
-    """
+    s is the cosine of two sentence vectors, or the score of a cross-encoder (setting
+    `architecture`). Pairs of equal gold are not compared: in a batch of one label the loss is
+    exactly 0 and so is its gradient; such batches are counted in the history. The setting
+    `objective` replaces CoSENT by another supervised loss of the paper."""
 
     config_class = CoSENTConfig
     config: CoSENTConfig
@@ -52,12 +57,16 @@ class CoSENT(Method):
         config = self.config
         if config.architecture != "cross-encoder":
             return super().load_start(**options)
-        return CrossEncoder(find_checkpoint(config.encoder, config.revisions.get(config.encoder)), **options)
+        return CrossEncoder(
+            find_checkpoint(config.encoder, config.revisions.get(config.encoder)), **options
+        )
 
     def prepare(self, data: Any) -> None:
         objective = self.config.objective
         if objective == "triplet":
-            require_kind(data, (Pairs, Triplets), "objective 'triplet' trains on scored pairs or triplets")
+            require_kind(
+                data, (Pairs, Triplets), "objective 'triplet' trains on scored pairs or triplets"
+            )
             self.texts = make_triplets(data, self.config.threshold)
             target = np.zeros(len(self.texts[0]))
         else:
@@ -102,7 +111,9 @@ class CoSENT(Method):
         vectors = self.embed(batch["tokens"])
         return {self.config.objective: self._loss(vectors, target)}
 
-    def _loss(self, vectors: Float[Tensor, "n *d"], target: Float[Tensor, " m"]) -> Float[Tensor, ""]:
+    def _loss(
+        self, vectors: Float[Tensor, "n *d"], target: Float[Tensor, " m"]
+    ) -> Float[Tensor, ""]:
         if self.pairwise:
             scores = gather_rows(vectors[:, None]).squeeze(1)
             return self._pair_loss(scores, target)
@@ -113,7 +124,9 @@ class CoSENT(Method):
             return functional.cross_entropy(self.classifier(*views), target.long())
         return self._pair_loss(functional.cosine_similarity(*views, dim=1), target)
 
-    def _pair_loss(self, scores: Float[Tensor, " n"], target: Float[Tensor, " n"]) -> Float[Tensor, ""]:
+    def _pair_loss(
+        self, scores: Float[Tensor, " n"], target: Float[Tensor, " n"]
+    ) -> Float[Tensor, ""]:
         """Return the loss of the objectives that read one score per pair."""
         config = self.config
         if config.objective == "mse":
@@ -135,43 +148,55 @@ class CoSENT(Method):
 
 
 def require_order(pairs: Pairs) -> None:
-    """Raise DataError unless gold has two different labels: equal ones say nothing about similarity."""
+    """Raise DataError unless gold has two different labels: equal ones say nothing about
+    similarity."""
     if len(np.unique(pairs.gold)) < 2:
         problem = f"{pairs.name}: all {len(pairs)} labels are {pairs.gold[0]:g}"
         raise DataError(f"{problem}; training needs at least two different labels")
 
 
 def rank_labels(pairs: Pairs) -> np.ndarray:
-    """Return the rank of each label among the distinct labels: float32 targets must not make two labels equal."""
+    """Return the rank of each label among the distinct labels: float32 targets must not make two
+    labels equal."""
     return np.unique(pairs.gold, return_inverse=True)[1].reshape(-1)
 
 
 def scale_labels(pairs: Pairs) -> np.ndarray:
-    """Return gold over the top of its scale, in [0, 1]: STS / 5, SICK / 5 (so from 0.2), NLI / 2, as published code."""
+    """Return gold over the top of its scale, in [0, 1]: STS / 5, SICK / 5 (so from 0.2), NLI / 2,
+    as published code."""
     low, high = pairs.score_range
     if low < 0 or high <= 0:
-        raise DataError(f"{pairs.name}: its scale is {low:g} to {high:g}; this objective needs one from 0 or more")
+        raise DataError(
+            f"{pairs.name}: its scale is {low:g} to {high:g}; this objective needs one "
+            "from 0 or more"
+        )
     return pairs.gold / high
 
 
 def split_labels(pairs: Pairs, threshold: float | None) -> np.ndarray:
-    """Return 1 where gold is above `threshold`, else 0; None: the middle of the scale (STS 2.5, SICK 3, NLI 1).
+    """Return 1 where gold is above `threshold`, else 0; None: the middle of the scale (STS 2.5,
+    SICK 3, NLI 1).
 
     Raises DataError if all pairs fall on one side.
     """
     cut = sum(pairs.score_range) / 2 if threshold is None else threshold
     similar = (pairs.gold > cut).astype(np.float64)
     if similar.min() == similar.max():
-        problem = f"{pairs.name}: no gold is {'above' if similar[0] == 0 else 'at or below'} the threshold {cut:g}"
-        raise DataError(f"{problem}; set threshold between {pairs.gold.min():g} and {pairs.gold.max():g}")
+        problem = (
+            f"{pairs.name}: no gold is {'above' if similar[0] == 0 else 'at or below'} the "
+            f"threshold {cut:g}"
+        )
+        raise DataError(
+            f"{problem}; set threshold between {pairs.gold.min():g} and {pairs.gold.max():g}"
+        )
     return similar
 
 
 def number_classes(pairs: Pairs, graded: str) -> tuple[np.ndarray, int]:
     """Return the number of each label among the labels that occur, and how many there are.
 
-    graded: What to do with labels between whole numbers: "whole" refuses them, "nearest" rounds half up, "floor" cuts.
-    """
+    graded: What to do with labels between whole numbers: "whole" refuses them, "nearest" rounds
+        half up, "floor" cuts."""
     whole = pairs.gold
     if graded == "nearest":
         whole = np.floor(whole + 0.5)
@@ -192,7 +217,8 @@ def number_classes(pairs: Pairs, graded: str) -> tuple[np.ndarray, int]:
 
 
 def make_triplets(data: Pairs | Triplets, threshold: float | None) -> list[list[str]]:
-    """Return anchors, positives and negatives; of pairs, each first sentence with each similar and dissimilar second.
+    """Return anchors, positives and negatives; of pairs, each first sentence with each similar and
+    dissimilar second.
 
     Raises DataError if no first sentence of the pairs has both.
     """

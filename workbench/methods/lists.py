@@ -26,10 +26,9 @@ _GRADES = 5.0  # the top of the scale on which the gain 2^gold - 1 is computed
 class Lists(Method):
     """Train on the mean over queries of a loss of each query's list; batches are of whole queries.
 
-    A list has the cosines of a query with its targets. The queries are the sentences in four or more pairs whose gold
-    scores are not all equal, on either side: the queries of KCC and NDCG. A list shorter than the longest of its
-    batch is filled up with -inf, which every loss ignores.
-    """
+    A list has the cosines of a query with its targets. The queries are the sentences in four or
+    more pairs whose gold scores are not all equal, on either side: the queries of KCC and NDCG. A
+    list shorter than the longest of its batch is filled up with -inf, which every loss ignores."""
 
     config_class = ListsConfig
     config: ListsConfig

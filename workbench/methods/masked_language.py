@@ -16,26 +16,30 @@ CHOSEN, MASKED, RANDOM = 0.15, 0.8, 0.1  # of all words; of the chosen ones (BER
 
 
 class MaskedLanguageModel(nn.Module):
-    """The cross-entropy of chosen words given the others, under the checkpoint's own head (BERT sec. 3.1).
+    """The cross-entropy of chosen words given the others, under the checkpoint's own head (BERT
+    sec. 3.1).
 
-    Of the tokens that are not special, 15% are chosen for each text; of these 80% become [MASK], 10% a random word, and
-    10% stay. The head's word vectors are no longer tied to the embeddings, as in SimCSE's published code.
-    """
+    Of the tokens that are not special, 15% are chosen for each text; of these 80% become [MASK],
+    10% a random word, and 10% stay. The head's word vectors are no longer tied to the embeddings,
+    as in SimCSE's published code."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         tokenizer = encoder.tokenizer
         if encoder.template is not None:
-            raise EncoderError("mlm_weight with a template would mask the template's words; set another pooling")
+            raise EncoderError(
+                "mlm_weight with a template would mask the template's words; set another pooling"
+            )
         self.head = encoder.word_head()
         self.mask_id, self.vocabulary = tokenizer.mask_token_id, len(tokenizer)
         self.special = torch.tensor(tokenizer.all_special_ids)
 
     def mask(self, words: Int[Tensor, "n l"]) -> dict[str, Any]:
-        """Return "masked", the ids with chosen words replaced; "chosen" [n, l]; and "counts", how many in each row.
+        """Return "masked", the ids with chosen words replaced; "chosen" [n, l]; and "counts", how
+        many in each row.
 
-        Drawn from torch's generator for a batch on the CPU: the same seed masks the same words for any device.
-        """
+        Drawn from torch's generator for a batch on the CPU: the same seed masks the same words for
+        any device."""
         chosen = (torch.rand(words.shape) < CHOSEN) & ~torch.isin(words, self.special)
         fate = torch.rand(words.shape)
         drawn = torch.randint(self.vocabulary, words.shape)
@@ -45,8 +49,11 @@ class MaskedLanguageModel(nn.Module):
         ids = torch.where(is_random, drawn, ids)
         return {"masked": ids, "chosen": chosen, "counts": chosen.sum(dim=1).tolist()}
 
-    def forward(self, read: Callable[[dict[str, Any]], Tensor], batch: dict[str, Any]) -> Float[Tensor, "1 2"]:
-        """Return the sum of the chosen words' losses, and their number; `read` returns the states of tokens."""
+    def forward(
+        self, read: Callable[[dict[str, Any]], Tensor], batch: dict[str, Any]
+    ) -> Float[Tensor, "1 2"]:
+        """Return the sum of the chosen words' losses, and their number; `read` returns the states
+        of tokens."""
         states = read(batch | {"input_ids": batch["masked"]})
         # Their number is known on the CPU, so that nothing waits for the device to count them.
         count = sum(batch["counts"])

@@ -1,4 +1,5 @@
-"""The terms of the other methods in one loss, over the same sentences and scores; no paper has it."""
+"""The terms of the other methods in one loss, over the same sentences and scores; no paper has
+it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +22,8 @@ from workbench.methods.teacher_lists import TeacherLists
 
 
 class Mixed(RankMethod):
-    """L = infoNCE + beta consistency + gamma rank(S, S^T) + delta rank(S, U) + lambda l_r + c CoSENT.
+    """L = infoNCE + beta consistency + gamma rank(S, S^T) + delta rank(S, U) + lambda l_r + c
+    CoSENT.
 
     S(i)_j = cos(z_i, z_j+) has CompCSE's views (`Composition`): z+ is composed of the sentence's
     parts, or is its other dropout view. S^T are the lists of RankCSE's teachers (`TeacherLists`), U
@@ -78,9 +80,7 @@ class Mixed(RankMethod):
             rows = sides.T.ravel().tolist()
         if self.config.uses_e1:
             batch["base"] = self.ranks.take(rows)
-        batch["tokens"] = self.token_batch(
-            self.composition.tokens, self.composition.texts(rows)
-        )
+        batch["tokens"] = self.token_batch(self.composition.tokens, self.composition.texts(rows))
         batch["teachers"] = self.teacher_lists.take(rows)
         return batch
 
@@ -105,7 +105,9 @@ class Mixed(RankMethod):
         target = self.ranks.similarities(batch["base"], scores.device)
         if config.rank_lists:
             student = scores if config.lists_after_mlp else plain
-            terms["rank_lists"] = config.rank_lists * self.teacher_lists.ranking_loss(student, target)
+            terms["rank_lists"] = config.rank_lists * self.teacher_lists.ranking_loss(
+                student, target
+            )
         if config.rank_weight:
             contrastive = terms.pop("info_nce", scores.new_zeros(()))
             terms |= self.ranks.terms(self, contrastive, scores, target)

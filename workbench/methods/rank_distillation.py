@@ -1,4 +1,5 @@
-"""E1 of RankEncoder: its ranks of a corpus as targets, and the loss that a student learns them by."""
+"""E1 of RankEncoder: its ranks of a corpus as targets, and the loss that a student learns them
+by."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -77,7 +78,8 @@ class RankDistillation:
 
 
 def load_e1(config: RankEncoderConfig) -> Teacher | FixedEncoder:
-    """Load E1, frozen. Raises EncoderError if it is missing or unfinished, or if its pooling is unknown."""
+    """Load E1, frozen. Raises EncoderError if it is missing or unfinished, or if its pooling is
+    unknown."""
     name, reading = find_e1(config)
     return load_teacher(
         name,
@@ -94,7 +96,8 @@ def find_e1(config: RankEncoderConfig) -> tuple[str, dict[str, Any]]:
     if name in CONFIGS:
         if config.base_root is None:
             raise EncoderError(
-                f"E1 is a run of {name!r}: set base_root to the folder of runs, or base to the run's"
+                f"E1 is a run of {name!r}: set base_root to the folder of runs, or base "
+                "to the run's"
             )
         config_of_e1 = CONFIGS[name].from_parameters(config.base_profile, config.seed)
         folder = run_path(config_of_e1, config.base_root)

@@ -1,4 +1,5 @@
-"""RankEncoder's similarity: of rank vectors (eq. 4), and at test (eq. 7), for any function that embeds sentences."""
+"""RankEncoder's similarity: of rank vectors (eq. 4), and at test (eq. 7), for any function that
+embeds sentences."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,7 +19,8 @@ from workbench.ranks import Corpus, rank_vectors
 
 _BLOCK_NUMBERS = 2**25  # of one block of rank vectors: 128 MiB
 _PIECE = 4096  # corpus sentences whose products are summed in the tensors' own precision
-_TABLE_2 = {"SimCSE": (-2.42, -3.23), "PromptBERT": (-1.49, -3.31), "SNCSE": (-2.21, -3.20)}  # uniformity in the paper
+# Uniformity in the paper.
+_TABLE_2 = {"SimCSE": (-2.42, -3.23), "PromptBERT": (-1.49, -3.31), "SNCSE": (-2.21, -3.20)}
 
 
 @full_precision
@@ -29,16 +31,17 @@ def rank_similarity(
     *,
     how: str = "exact",
 ) -> Float[Tensor, "n m"]:
-    """Return u_i . u_j of RankEncoder eq. 4: Spearman's correlation of how two sentences order the corpus.
+    """Return u_i . u_j of RankEncoder eq. 4: Spearman's correlation of how two sentences order the
+    corpus.
 
-    "gaussian" is the closed form of `gaussian_rank_similarity`: differentiable, and close if similarity lists are close
-    to Gaussian (about 0.01 on average on real sentences). "exact" has no gradient, and keeps the [n, c] and [m, c] rank
-    vectors in memory.
+    "gaussian" is the closed form of `gaussian_rank_similarity`: differentiable, and close if
+    similarity lists are close to Gaussian (about 0.01 on average on real sentences). "exact" has no
+    gradient, and keeps the [n, c] and [m, c] rank vectors in memory.
 
-    `a`, `b` and `corpus` are unit rows; copies in the corpus tie. The result is [n, m] in [-1, 1], larger is closer,
-    and 0 for a sentence to which all of the corpus is equally similar. Raises ValueError for fewer than two corpus
-    sentences, an unknown `how`, and on a CPU for nan among the vectors.
-    """
+    `a`, `b` and `corpus` are unit rows; copies in the corpus tie. The result is [n, m] in [-1, 1],
+    larger is closer, and 0 for a sentence to which all of the corpus is equally similar. Raises
+    ValueError for fewer than two corpus sentences, an unknown `how`, and on a CPU for nan among the
+    vectors."""
     rows = Corpus(corpus)
     if how == "gaussian":
         return gaussian_rank_similarity(a, b, corpus_covariance(rows.rows))
@@ -54,12 +57,13 @@ def rank_similarity(
 
 
 class RankMixture:
-    """sim(x, y) = lambda z_x . z_y + (1 - lambda) cos(e_x, e_y), z the rank vectors under the same encoder (eq. 7).
+    """sim(x, y) = lambda z_x . z_y + (1 - lambda) cos(e_x, e_y), z the rank vectors under the same
+    encoder (eq. 7).
 
-    `weight` is lambda_inf: 1 is the paper's "RankEncoder_E" of eq. 2, without training, 0 the plain cosine.
-    `embed` maps (sentences, batch size) to unit rows; the corpus (distinct sentences, at least 2) is embedded once.
-    Sentences are ranked on `device`; for `similarity` see `encode` and `score`.
-    """
+    `weight` is lambda_inf: 1 is the paper's "RankEncoder_E" of eq. 2, without training, 0 the plain
+    cosine. `embed` maps (sentences, batch size) to unit rows; the corpus (distinct sentences, at
+    least 2) is embedded once. Sentences are ranked on `device`; for `similarity` see `encode` and
+    `score`."""
 
     def __init__(
         self,
@@ -84,13 +88,14 @@ class RankMixture:
         self._block_rows = max(1, _BLOCK_NUMBERS // self._rank_width)
 
     def encode(self, sentences: Sequence[str], batch_size: int = 64) -> Float[Tensor, "*n w"]:
-        """Return unit rows [sqrt(1 - lambda) e ; sqrt(lambda) z] (float32, CPU), whose dot product is the similarity.
+        """Return unit rows [sqrt(1 - lambda) e ; sqrt(lambda) z] (float32, CPU), whose dot product
+        is the similarity.
 
-        "exact": z has one number per corpus sentence; a thousand sentences against 100,000 take 400 MB.
-        "gaussian": z is C^(1/2) e at length 1, d wide, whose products are the correlation r of two similarity lists.
-        The closed form (6 / pi) asin(r / 2) itself is a dot product of no finite vector; r has the same order and is
-        at most 0.0181 away, so the mixture is within 0.0181 lambda of the result of `score`.
-        """
+        "exact": z has one number per corpus sentence; a thousand sentences against 100,000 take 400
+        MB. "gaussian": z is C^(1/2) e at length 1, d wide, whose products are the correlation r of
+        two similarity lists. The closed form (6 / pi) asin(r / 2) itself is a dot product of no
+        finite vector; r has the same order and is at most 0.0181 away, so the mixture is within
+        0.0181 lambda of the result of `score`."""
         if isinstance(sentences, str):
             return self.encode([sentences], batch_size)[0]
         vectors = self.embed(list(sentences), batch_size)
@@ -104,7 +109,9 @@ class RankMixture:
             torch.mul(ranks, math.sqrt(self.weight), out=result[rows, width:])
         return result
 
-    def score(self, sentence1: Sequence[str], sentence2: Sequence[str], batch_size: int = 64) -> np.ndarray:
+    def score(
+        self, sentence1: Sequence[str], sentence2: Sequence[str], batch_size: int = 64
+    ) -> np.ndarray:
         """Return eq. 7 for each pair, with at most a few blocks of rank vectors in memory."""
         cosine, ranked = self.parts(sentence1, sentence2, batch_size)
         return self.weight * ranked + (1 - self.weight) * cosine
@@ -115,28 +122,34 @@ class RankMixture:
         """Return cosine and rank similarity of each pair, for any weight."""
         distinct, index = _index_distinct(sentence1, sentence2)
         vectors = self.embed(distinct, batch_size).to(self.corpus.rows.device)
-        # Pairs in their order, at most a block of sentences at a time: the pairs of one query share it.
+        # Pairs in their order, at most a block of sentences at a time: the pairs of one query share
+        # it.
         pairs_at_a_time = max(1, self._block_rows // 2)
-        blocks = [
-            self._pair_parts(vectors, pairs) for pairs in index.split(pairs_at_a_time, dim=1)
-        ]
+        blocks = [self._pair_parts(vectors, pairs) for pairs in index.split(pairs_at_a_time, dim=1)]
         cosines, rank_similarities = zip(*blocks, strict=True)
         return (
             torch.cat(cosines).double().cpu().numpy(),
             torch.cat(rank_similarities).double().cpu().numpy(),
         )
 
-    def try_weights(self, pairs: Pairs, weights: Sequence[float] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)) -> pd.Series:
-        """Return lambda_inf -> Spearman of eq. 7 on the dev pairs, which are ranked once; `idxmax()` is the best.
+    def try_weights(
+        self, pairs: Pairs, weights: Sequence[float] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
+    ) -> pd.Series:
+        """Return lambda_inf -> Spearman of eq. 7 on the dev pairs, which are ranked once;
+        `idxmax()` is the best.
 
-        The weight of the mixture stays: set `inference_weight`, or build a mixture with the other weight.
-        """
+        The weight of the mixture stays: set `inference_weight`, or build a mixture with the other
+        weight."""
         cosine, ranked = self.parts(pairs.sentence1, pairs.sentence2)
         scores = (weight * ranked + (1 - weight) * cosine for weight in weights)
-        values = [spearman_by_subset(pairs.gold, score, pairs.subset, how=pairs.how) for score in scores]
+        values = [
+            spearman_by_subset(pairs.gold, score, pairs.subset, how=pairs.how) for score in scores
+        ]
         return pd.Series(values, pd.Index(weights, name="lambda_inf"), name=pairs.name)
 
-    def _pair_parts(self, vectors: Float[Tensor, "n d"], pairs: Int[Tensor, "2 p"]) -> tuple[Tensor, Tensor]:
+    def _pair_parts(
+        self, vectors: Float[Tensor, "n d"], pairs: Int[Tensor, "2 p"]
+    ) -> tuple[Tensor, Tensor]:
         rows, index = torch.unique(pairs, return_inverse=True)
         z = self.rank_part(vectors[rows])
         ranked = (z[index[0]] * z[index[1]]).sum(dim=1)
@@ -146,7 +159,8 @@ class RankMixture:
 
     @full_precision
     def rank_part(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n z"]:
-        """Return z of unit rows: rank vectors, or C^(1/2) e at length 1 if the similarity is the closed form."""
+        """Return z of unit rows: rank vectors, or C^(1/2) e at length 1 if the similarity is the
+        closed form."""
         if self.root is None:
             return rank_vectors(self.corpus.lists(vectors))
         spread = vectors @ self.root
@@ -162,13 +176,14 @@ def rank_premise(
     *,
     device: torch.device | str = "cpu",
 ) -> pd.DataFrame:
-    """Measure before training whether E1's rank vectors are more uniform than its embeddings (RankEncoder table 2).
+    """Measure before training whether E1's rank vectors are more uniform than its embeddings
+    (RankEncoder table 2).
 
-    The table has embeddings | rank vectors, and `attrs["caption"]` is the conclusion. Of the sentences (distinct; a
-    thousand are enough), with exact ranks: uniformity, and the standard deviation of the products of all pairs. Of the
-    corpus (10,000 take a minute): (sum l)^2 / sum l^2 over the eigenvalues l of its covariance, the effective number of
-    directions. Of scored pairs: Spearman x 100 of the cosine and of eq. 2.
-    """
+    The table has embeddings | rank vectors, and `attrs["caption"]` is the conclusion. Of the
+    sentences (distinct; a thousand are enough), with exact ranks: uniformity, and the standard
+    deviation of the products of all pairs. Of the corpus (10,000 take a minute): (sum l)^2 / sum
+    l^2 over the eigenvalues l of its covariance, the effective number of directions. Of scored
+    pairs: Spearman x 100 of the cosine and of eq. 2."""
     mixture = RankMixture(embed, corpus, weight=1.0, device=device)
     vectors = embed(list(sentences), 64).to(device)
     embeddings = vectors.double().cpu().numpy()
@@ -186,7 +201,9 @@ def rank_premise(
     if pairs is not None:
         parts = mixture.parts(pairs.sentence1, pairs.sentence2)
         is_similar = similar_third(pairs.gold, pairs.score_range)
-        measured[f"Spearman x 100, {pairs.name}"] = _spearman_of_rows(pairs, parts, is_similar | True)
+        measured[f"Spearman x 100, {pairs.name}"] = _spearman_of_rows(
+            pairs, parts, is_similar | True
+        )
         of_third = _spearman_of_rows(pairs, parts, is_similar)
         measured[f"Spearman x 100, {pairs.name}, similar third"] = of_third
     table = pd.DataFrame.from_dict(measured, orient="index", columns=["embeddings", "rank vectors"])
@@ -195,15 +212,14 @@ def rank_premise(
         caption = f"Rank vectors spread more than the embeddings ({numbers}): eq. 2 may help."
     else:
         caption = (
-            f"Rank vectors spread less than the embeddings ({numbers}): do not expect eq. 2 to help."
+            f"Rank vectors spread less than the embeddings ({numbers}): do not expect eq. 2 "
+            "to help."
         )
     table.attrs["caption"] = caption
     return table
 
 
-def _spearman_of_rows(
-    pairs: Pairs, scores: Sequence[np.ndarray], rows: np.ndarray
-) -> list[float]:
+def _spearman_of_rows(pairs: Pairs, scores: Sequence[np.ndarray], rows: np.ndarray) -> list[float]:
     """Return Spearman x 100 of each kind of score, on these rows of the pairs."""
     subset = pairs.subset and [*compress(pairs.subset, rows)]
     gold = pairs.gold[rows]
@@ -212,7 +228,8 @@ def _spearman_of_rows(
 
 
 def neighbour_table(mixture: RankMixture, pairs: Pairs, *, nearest: int = 100) -> pd.DataFrame:
-    """Return cosine | ranked | shared | gold for each pair: similarities, neighbours in common (fig. 6).
+    """Return cosine | ranked | shared | gold for each pair: similarities, neighbours in common
+    (fig. 6).
 
     nearest: Number of corpus sentences that count as neighbours; at most a tenth of the corpus.
     """

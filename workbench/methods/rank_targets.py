@@ -20,21 +20,29 @@ from workbench.ranks import Corpus, rank_vectors
 _LOG = logging.getLogger("workbench")
 _CORPUS_FILE = "corpus.json.gz"
 _BLOCK_ROWS = 2048  # training sentences ranked at a time when all are ranked before the first step
-_MAX_STORED_BYTES = 2**35  # a million sentences against 10,000 would take 20 GB, against 100,000 200 GB
+# A million sentences against 10,000 would take 20 GB, against 100,000 200 GB.
+_MAX_STORED_BYTES = 2**35
 
 
 class RankTargets:
-    """u_i . u_j for the sentences of a batch (RankEncoder eqs. 2-4), of E1's dropout-free embeddings.
+    """u_i . u_j for the sentences of a batch (RankEncoder eqs. 2-4), of E1's dropout-free
+    embeddings.
 
-    "exact": ranks of the corpus, averaged over ties; `stored` ranks all training sentences once, in half precision.
-    "gaussian": the closed form, from the covariance of the corpus alone.
-    """
+    "exact": ranks of the corpus, averaged over ties; `stored` ranks all training sentences once, in
+    half precision. "gaussian": the closed form, from the covariance of the corpus alone."""
 
     def __init__(
-        self, embeddings: Float[np.ndarray, "n d"], corpus: Corpus, *, similarity: str = "exact", stored: bool = False
+        self,
+        embeddings: Float[np.ndarray, "n d"],
+        corpus: Corpus,
+        *,
+        similarity: str = "exact",
+        stored: bool = False,
     ) -> None:
         if corpus.distinct < 2:
-            problem = f"E1 gives all {len(corpus)} corpus sentences one vector, so they cannot be ranked"
+            problem = (
+                f"E1 gives all {len(corpus)} corpus sentences one vector, so they cannot be ranked"
+            )
             raise DataError(f"{problem}; check E1 and its pooling, or set another corpus")
         self.corpus = corpus
         self.rows = embeddings
@@ -44,8 +52,12 @@ class RankTargets:
     def _rank_all(self) -> np.ndarray:
         needed = 2 * len(self.rows) * len(self.corpus)
         if needed > _MAX_STORED_BYTES:
-            size = f"{needed / 2**30:.0f} GiB ({len(self.rows)} sentences x {len(self.corpus)} ranks)"
-            raise SettingError(f"ranks='stored' would keep {size}; set ranks='step', or a smaller corpus_size")
+            size = (
+                f"{needed / 2**30:.0f} GiB ({len(self.rows)} sentences x {len(self.corpus)} ranks)"
+            )
+            raise SettingError(
+                f"ranks='stored' would keep {size}; set ranks='step', or a smaller corpus_size"
+            )
         ranks = np.empty((len(self.rows), len(self.corpus)), dtype=np.float16)
         device = self.corpus.rows.device
         for start in range(0, len(self.rows), _BLOCK_ROWS):
@@ -56,12 +68,14 @@ class RankTargets:
         return ranks
 
     def take(self, rows: Sequence[int]) -> Tensor:
-        """Return a batch's part of the targets: rank vectors if stored, otherwise E1's embeddings."""
+        """Return a batch's part of the targets: rank vectors if stored, otherwise E1's
+        embeddings."""
         source = self.rows if self.stored is None else self.stored
         return torch.from_numpy(np.asarray(source[np.asarray(rows)]))
 
     def similarities(self, taken: Float[Tensor, "n w"]) -> Float[Tensor, "m m"]:
-        """Return U of all processes' sentences, from the rows of `take`; each process ranks its own."""
+        """Return U of all processes' sentences, from the rows of `take`; each process ranks its
+        own."""
         taken = taken.to(self.corpus.rows.device).float()
         with torch.no_grad():
             if self.covariance is not None:
@@ -73,19 +87,29 @@ class RankTargets:
 
 @full_precision
 def _gram_matrix(vectors: Float[Tensor, "n c"]) -> Float[Tensor, "n n"]:
-    return (vectors @ vectors.T).clamp(-1, 1)  # rounding: a sentence with itself is kept by upper = 1
+    # Rounding: a sentence with itself is kept by upper = 1.
+    return (vectors @ vectors.T).clamp(-1, 1)
 
 
 def draw_corpus(data: Sentences, size: int, seed: int) -> list[str]:
-    """Draw `size` distinct sentences of `data` without replacement, in their order there; fewer if there are fewer.
+    """Draw `size` distinct sentences of `data` without replacement, in their order there; fewer if
+    there are fewer.
 
     Raises DataError if `data` has fewer than two distinct sentences: one has no order.
     """
     distinct = list(dict.fromkeys(data.sentences))
     if len(distinct) < 2:
-        raise DataError(f"the corpus {data.name} has {len(distinct)} distinct sentence(s); ranks need at least 2")
+        raise DataError(
+            f"the corpus {data.name} has {len(distinct)} distinct sentence(s); ranks "
+            "need at least 2"
+        )
     if size > len(distinct):
-        _LOG.warning("corpus_size is %d; %s has %d distinct sentences: all are taken", size, data.name, len(distinct))
+        _LOG.warning(
+            "corpus_size is %d; %s has %d distinct sentences: all are taken",
+            size,
+            data.name,
+            len(distinct),
+        )
     if size >= len(distinct):
         return distinct
     drawn = np.random.default_rng(seed).choice(len(distinct), size, replace=False)
@@ -93,15 +117,20 @@ def draw_corpus(data: Sentences, size: int, seed: int) -> list[str]:
 
 
 def write_corpus(folder: Path, sentences: Sequence[str]) -> None:
-    """Add the corpus to an encoder's folder; transformers and sentence-transformers ignore the file."""
+    """Add the corpus to an encoder's folder; transformers and sentence-transformers ignore the
+    file."""
     content = json.dumps(list(sentences), ensure_ascii=False).encode("utf-8", "surrogatepass")
     (folder / _CORPUS_FILE).write_bytes(gzip.compress(content, mtime=0))
 
 
 def read_corpus(folder: Path) -> list[str]:
-    """Return the corpus that `write_corpus` added to `folder`. Raises EncoderError if there is none."""
+    """Return the corpus that `write_corpus` added to `folder`. Raises EncoderError if there is
+    none."""
     path = folder / _CORPUS_FILE
     if not path.is_file():
-        problem = f"{folder} has no {_CORPUS_FILE}, which RankEncoder ranks against: another method saved this encoder"
+        problem = (
+            f"{folder} has no {_CORPUS_FILE}, which RankEncoder ranks against: another "
+            "method saved this encoder"
+        )
         raise EncoderError(f"{problem}; load it with Encoder.from_pretrained")
     return json.loads(gzip.decompress(path.read_bytes()).decode("utf-8", "surrogatepass"))

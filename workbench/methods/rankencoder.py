@@ -17,9 +17,8 @@ class RankEncoder(RankMethod):
     """l = max(lambda_train l_r, l_cl) (RankEncoder eqs. 5, 6).
 
     l_r is the mean of (u_i . u_j - cos(E2(x_i), E2(x_j)))^2 over kept pairs. u_i is the rank vector
-    of x_i under the frozen E1, without dropout; cos is of two dropout views of E2, as in l_cl, which
-    is SimCSE's loss, or, with pooling "mask", that of PromptBERT's two templates.
-    """
+    of x_i under the frozen E1, without dropout; cos is of two dropout views of E2, as in l_cl,
+    which is SimCSE's loss, or, with pooling "mask", that of PromptBERT's two templates."""
 
     config_class = RankEncoderConfig
     config: RankEncoderConfig

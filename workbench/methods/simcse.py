@@ -1,4 +1,5 @@
-"""SimCSE (Gao, Yao and Chen 2021): positives are dropout views of a sentence, or supervised, entailed sentences."""
+"""SimCSE (Gao, Yao and Chen 2021): positives are dropout views of a sentence, or supervised,
+entailed sentences."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -10,14 +11,21 @@ from torch import Tensor
 from workbench.config import SimCSEConfig
 from workbench.data import Triplets
 from workbench.losses import cosine_matrix, info_nce
-from workbench.methods.base import Batch, ContrastiveMethod, gathered_views, require_kind, training_sentences
+from workbench.methods.base import (
+    Batch,
+    ContrastiveMethod,
+    gathered_views,
+    require_kind,
+    training_sentences,
+)
 
 
 class SimCSE(ContrastiveMethod):
-    """l_i = -log softmax_j(cos(z_i, z'_j) / tau)[i] with z, z' two dropout views of sentence i (SimCSE eq. 4).
+    """l_i = -log softmax_j(cos(z_i, z'_j) / tau)[i] with z, z' two dropout views of sentence i
+    (SimCSE eq. 4).
 
-    Supervised, z' are first the positives and then the hard negatives of all anchors z in the batch (eq. 5).
-    """
+    Supervised, z' are first the positives and then the hard negatives of all anchors z in the batch
+    (eq. 5)."""
 
     config_class = SimCSEConfig
     config: SimCSEConfig
@@ -28,14 +36,21 @@ class SimCSE(ContrastiveMethod):
             self.tokens = self.encoder.token_rows(chain(*data.texts))
         else:
             self.tokens = self.encoder.token_rows(training_sentences(self, data))
-        self.starts = [0, len(data), 2 * len(data)] if self.config.supervised else [0, 0]  # of each view's rows
+        # Of each view's rows.
+        self.starts = [0, len(data), 2 * len(data)] if self.config.supervised else [0, 0]
 
     def collate(self, rows: Sequence[int]) -> Batch:
         # One forward pass draws each view its own dropout.
-        return {"tokens": self.token_batch(self.tokens, [start + row for start in self.starts for row in rows])}
+        return {
+            "tokens": self.token_batch(
+                self.tokens, [start + row for start in self.starts for row in rows]
+            )
+        }
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         terms = self.mlm_terms(batch["tokens"])
-        anchors, *others = gathered_views(self.embed(batch["tokens"]), self.head, count=len(self.starts))
+        anchors, *others = gathered_views(
+            self.embed(batch["tokens"]), self.head, count=len(self.starts)
+        )
         scores = cosine_matrix(anchors, torch.cat(others))
         return terms | {"info_nce": info_nce(scores, temperature=self.config.temperature)}

@@ -1,8 +1,9 @@
-"""Sentences cut into parts that a positive is composed of (CompCSE sec. 3): halves, clauses, spans of clauses.
+"""Sentences cut into parts that a positive is composed of (CompCSE sec. 3): halves, clauses, spans
+of clauses.
 
-The paper finds clauses with a neural discourse parser whose code and checkpoint no longer run on current libraries.
-`clauses` replaces it by a few rules of English; spans of any other parser can be read from a file.
-"""
+The paper finds clauses with a neural discourse parser whose code and checkpoint no longer run on
+current libraries. `clauses` replaces it by a few rules of English; spans of any other parser can be
+read from a file."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -22,7 +23,8 @@ _COORDINATORS = re.compile("and|but|or|nor|so|yet|as|than")
 _CLOSING = re.compile(r"[,;:!?\u2013\u2014][\"'\u201d\u2019)\]]*$|^--?$|[)\]]$")
 _LETTER = re.compile(r"\w")
 
-# A cut leaves at least this many words on both sides: "the cat, a tabby," is cut, "cats and dogs" is not.
+# A cut leaves at least this many words on both sides: "the cat, a tabby," is cut, "cats and dogs"
+# is not.
 _WORDS_AROUND_CUT = 2
 _WORDS_AROUND_COORDINATOR = 3
 
@@ -35,10 +37,11 @@ class Spans(NamedTuple):
 
 
 def split_words(sentence: str, parts: int = 2) -> tuple[str, ...]:
-    """Split `sentence` into `parts` runs of words as equal as possible; the left of two halves has floor(n / 2) of n.
+    """Split `sentence` into `parts` runs of words as equal as possible; the left of two halves has
+    floor(n / 2) of n.
 
-    A run that would be empty is the whole sentence, so that a single word is its own left and right half.
-    """
+    A run that would be empty is the whole sentence, so that a single word is its own left and right
+    half."""
     words = sentence.split()
     n = len(words)
     runs = [words[i * n // parts : (i + 1) * n // parts] for i in range(parts)]
@@ -46,12 +49,12 @@ def split_words(sentence: str, parts: int = 2) -> tuple[str, ...]:
 
 
 def clauses(sentence: str) -> list[str]:
-    """Return the clauses of an English sentence, left to right; joined by spaces they are its words again.
+    """Return the clauses of an English sentence, left to right; joined by spaces they are its words
+    again.
 
-    A cut is made after a comma, semicolon, colon, dash, question or exclamation mark or closing bracket, and before an
-    opening bracket, a subordinator (because, which, ...) or a coordinator (and, but, ...). A sentence without any such
-    place is one clause; an empty one has none.
-    """
+    A cut is made after a comma, semicolon, colon, dash, question or exclamation mark or closing
+    bracket, and before an opening bracket, a subordinator (because, which, ...) or a coordinator
+    (and, but, ...). A sentence without any such place is one clause; an empty one has none."""
     words = sentence.split()
     has_letter = [bool(_LETTER.search(word)) for word in words]
     bounds = [0]
@@ -66,7 +69,8 @@ def clauses(sentence: str) -> list[str]:
 
 
 def adjacent_spans(of: Sequence[str]) -> list[Spans]:
-    """Return neighbouring clauses in pairs that share none: (1, 2), (3, 4), ... An odd last clause is left out."""
+    """Return neighbouring clauses in pairs that share none: (1, 2), (3, 4), ... An odd last clause
+    is left out."""
     return overlapping_spans(of)[::2]
 
 
@@ -76,12 +80,13 @@ def overlapping_spans(of: Sequence[str]) -> list[Spans]:
 
 
 def subsuming_spans(of: Sequence[str], depth: int = 2) -> list[Spans]:
-    """Return spans within spans, by halving the clauses (the left half has floor(c / 2) of them) repeatedly.
+    """Return spans within spans, by halving the clauses (the left half has floor(c / 2) of them)
+    repeatedly.
 
-    depth 2: the whole, its left and its right half; depth 3: those halves and the four quarters, without the whole, as
-    in the published code. A span of one clause has no halves and is left out. A sentence whose first two halves differ
-    in length by 50 percent of the longer or more has no spans at all.
-    """
+    depth 2: the whole, its left and its right half; depth 3: those halves and the four quarters,
+    without the whole, as in the published code. A span of one clause has no halves and is left out.
+    A sentence whose first two halves differ in length by 50 percent of the longer or more has no
+    spans at all."""
     if len(of) < 2:
         return []
     left, right = (len(" ".join(half)) for half in _halve(of))
@@ -95,18 +100,23 @@ def subsuming_spans(of: Sequence[str], depth: int = 2) -> list[Spans]:
 
 
 def subsample(sentences: Iterable[str], how: str, depth: int = 2) -> list[Spans]:
-    """Return the spans of every distinct sentence: "adjacent", "overlapping" or "subsuming" (with its depth)."""
+    """Return the spans of every distinct sentence: "adjacent", "overlapping" or "subsuming" (with
+    its depth)."""
     subsuming = partial(subsuming_spans, depth=depth)
-    spans_of = {"adjacent": adjacent_spans, "overlapping": overlapping_spans, "subsuming": subsuming}[how]
+    spans_of = {
+        "adjacent": adjacent_spans,
+        "overlapping": overlapping_spans,
+        "subsuming": subsuming,
+    }[how]
     return [span for sentence in dict.fromkeys(sentences) for span in spans_of(clauses(sentence))]
 
 
 def read_spans(path: str | Path, sentences: Sequence[str]) -> list[Spans]:
     """Read spans of another parser from a .tsv file in the format of data/README.md.
 
-    Columns anchor, left, right: the three texts. Columns row, left, right: `row` is the number of the training
-    sentence from 0, which is the anchor, and left and right must occur in it. Raises DataError with the line.
-    """
+    Columns anchor, left, right: the three texts. Columns row, left, right: `row` is the number of
+    the training sentence from 0, which is the anchor, and left and right must occur in it. Raises
+    DataError with the line."""
     table = read_table(Path(path))
     is_numbered = "anchor" not in table.columns
     first_column = "row" if is_numbered else "anchor"
@@ -118,7 +128,9 @@ def read_spans(path: str | Path, sentences: Sequence[str]) -> list[Spans]:
         if is_numbered:
             if not (first.isdecimal() and int(first) < len(sentences)):
                 last = len(sentences) - 1
-                raise DataError(f"{at}: row is {first!r}; the training set has the rows 0 to {last}")
+                raise DataError(
+                    f"{at}: row is {first!r}; the training set has the rows 0 to {last}"
+                )
             anchor = sentences[int(first)]
         for name, text in (("anchor", anchor), ("left", left), ("right", right)):
             if not text.strip():

@@ -31,7 +31,8 @@ class TeacherLists:
         self.inputs: dict[str, tuple[str, str]] = {}
 
     def prepare(self, sentences: list[str]) -> None:
-        """Embed the sentences with every teacher that the loss reads, from the cache if possible."""
+        """Embed the sentences with every teacher that the loss reads, from the cache if
+        possible."""
         self.embeddings = []
         self.inputs = {}
         for name in self.config.teachers if self.config.gamma else []:

@@ -1,8 +1,9 @@
-"""Metrics of one model: agreement of scores [n] with the order of gold [n], and the geometry of vectors [n, d].
+"""Metrics of one model: agreement of scores [n] with the order of gold [n], and the geometry of
+vectors [n, d].
 
-Agreement is over all pairs or over the targets of a query; for one with 8 targets the calls of scipy and scikit-learn
-take 3 to 15 times as long. Alignment and uniformity, on the unit sphere, are those of Wang and Isola (2020).
-"""
+Agreement is over all pairs or over the targets of a query; for one with 8 targets the calls of
+scipy and scikit-learn take 3 to 15 times as long. Alignment and uniformity, on the unit sphere, are
+those of Wang and Isola (2020)."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,13 @@ from numpy.typing import ArrayLike
 FEWEST_TARGETS = 4  # of a query: more than three, RankCSE app. G
 _SHORT = 200  # items up to which counting pair by pair takes less time than scipy
 _ROWS = 1024  # whose distances to all others are held in memory at once
-_MEASURES = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG", "accuracy": "accuracy", "f1": "F1"}
+_MEASURES = {
+    "spearman": "Spearman",
+    "kcc": "KCC",
+    "ndcg": "NDCG",
+    "accuracy": "accuracy",
+    "f1": "F1",
+}
 _GAINS = {"linear": np.asarray, "exponential": lambda relevance: np.exp2(relevance) - 1}
 
 
@@ -24,21 +31,28 @@ def paired_numbers(gold: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, n
     """Return both as float64 vectors; raise ValueError unless they have one length and no nan."""
     first, second = np.asarray(gold, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
     if first.ndim != 1 or first.shape != second.shape:
-        raise ValueError(f"gold and predicted have shapes {first.shape} and {second.shape}; they must be equal vectors")
+        raise ValueError(
+            f"gold and predicted have shapes {first.shape} and {second.shape}; they must "
+            "be equal vectors"
+        )
     for name, values in (("gold", first), ("predicted", second)):
         if missing := int(np.isnan(values).sum()):
-            raise ValueError(f"{name} contains nan in {missing} of {len(values)} places; drop these pairs")
+            raise ValueError(
+                f"{name} contains nan in {missing} of {len(values)} places; drop these pairs"
+            )
     return first, second
 
 
 def average_ranks(values: ArrayLike) -> np.ndarray:
-    """Return ranks from 1, ascending, averaged over ties: scipy.stats.rankdata without its cost for short lists."""
+    """Return ranks from 1, ascending, averaged over ties: scipy.stats.rankdata without its cost for
+    short lists."""
     _, place, size = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
     return (np.cumsum(size) - (size - 1) / 2)[place]
 
 
 def spearman(gold: ArrayLike, predicted: ArrayLike) -> float:
-    """Return Spearman's correlation: Pearson's correlation of the ranks, which are averaged over ties.
+    """Return Spearman's correlation: Pearson's correlation of the ranks, which are averaged over
+    ties.
 
     It is in [-1, 1], and nan if one side is constant or n < 2.
     """
@@ -55,13 +69,17 @@ def centred_ranks(values: ArrayLike) -> np.ndarray:
 
 
 def kendall(gold: ArrayLike, predicted: ArrayLike) -> float:
-    """Return Kendall's tau-b: (concordant - discordant) / sqrt((pairs - ties in gold)(pairs - ties in predicted)).
+    """Return Kendall's tau-b: (concordant - discordant) / sqrt((pairs - ties in gold)(pairs - ties
+    in predicted)).
 
     It is in [-1, 1], and nan if one side is constant or n < 2.
     """
     first, second = paired_numbers(gold, predicted)
     if len(first) <= _SHORT:
-        a, b = (np.greater.outer(side, side) - np.less.outer(side, side) * 1.0 for side in (first, second))
+        a, b = (
+            np.greater.outer(side, side) - np.less.outer(side, side) * 1.0
+            for side in (first, second)
+        )
         pairs = np.square(a).sum() * np.square(b).sum()
         return float((a * b).sum() / np.sqrt(pairs)) if pairs else float("nan")
     from scipy.stats import kendalltau
@@ -70,15 +88,18 @@ def kendall(gold: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def ndcg(gold: ArrayLike, predicted: ArrayLike, *, gain: str = "linear") -> float:
-    """Return the discounted gain of the predicted order, divided by that of the best order, over the full list.
+    """Return the discounted gain of the predicted order, divided by that of the best order, over
+    the full list.
 
-    DCG = sum_r gain_r / log2(r + 1), rank r = 1 first; targets with tied predictions share their mean gain, as in
-    scikit-learn. `gold` are relevances g >= 0, whose gain is g ("linear", which fits the range that RankCSE prints) or
-    2^g - 1 ("exponential"). The value is in [0, 1]; nan for fewer than two targets or if all relevances are 0.
-    """
+    DCG = sum_r gain_r / log2(r + 1), rank r = 1 first; targets with tied predictions share their
+    mean gain, as in scikit-learn. `gold` are relevances g >= 0, whose gain is g ("linear", which
+    fits the range that RankCSE prints) or 2^g - 1 ("exponential"). The value is in [0, 1]; nan for
+    fewer than two targets or if all relevances are 0."""
     relevance, scores = paired_numbers(gold, predicted)
     if (relevance < 0).any():
-        raise ValueError(f"gold contains {relevance.min():g}; relevances must be 0 or more: shift the scale")
+        raise ValueError(
+            f"gold contains {relevance.min():g}; relevances must be 0 or more: shift the scale"
+        )
     if len(relevance) < 2 or not relevance.any():
         return float("nan")
     gains = _GAINS[gain](relevance)
@@ -87,7 +108,8 @@ def ndcg(gold: ArrayLike, predicted: ArrayLike, *, gain: str = "linear") -> floa
     ends = np.cumsum(size)
     discount_sums = np.diff(np.cumsum(discounts)[ends - 1], prepend=0.0)
     reached = (np.bincount(group, weights=gains) / size) @ discount_sums
-    return float(min(reached / (np.sort(gains)[::-1] @ discounts), 1.0))  # the sums of a perfect order round apart
+    # The sums of a perfect order round apart.
+    return float(min(reached / (np.sort(gains)[::-1] @ discounts), 1.0))
 
 
 def spearman_by_subset(
@@ -95,9 +117,9 @@ def spearman_by_subset(
 ) -> float:
     """Return Spearman's correlation of a dataset that consists of subsets, as STS12 to STS16 do.
 
-    `subset` has the subset of each pair. `how` is "all": one correlation over all pairs (SimCSE and the methods here);
-    "mean": the mean over subsets; or "wmean": weighted by their sizes (BERT-flow, whitening). They differ by points.
-    """
+    `subset` has the subset of each pair. `how` is "all": one correlation over all pairs (SimCSE and
+    the methods here); "mean": the mean over subsets; or "wmean": weighted by their sizes
+    (BERT-flow, whitening). They differ by points."""
     first, second = paired_numbers(gold, predicted)
     if how == "all" or subset is None:
         return spearman(first, second)
@@ -111,12 +133,15 @@ def rows_by_set(sets: Sequence[str] | None, count: int) -> list[np.ndarray]:
     if sets is None or not count:
         return [np.arange(count)]
     if len(sets) != count:
-        raise ValueError(f"there are {len(sets)} names of sets for {count} pairs; give one per pair, or None")
+        raise ValueError(
+            f"there are {len(sets)} names of sets for {count} pairs; give one per pair, or None"
+        )
     return [np.flatnonzero(np.asarray(sets) == name) for name in dict.fromkeys(sets)]
 
 
 def similar_third(gold: ArrayLike, scale: tuple[float, float]) -> np.ndarray:
-    """Return the mask of the similar third: gold [n] above 0.67 of the way up its scale (RankEncoder figure 5)."""
+    """Return the mask of the similar third: gold [n] above 0.67 of the way up its scale
+    (RankEncoder figure 5)."""
     low, high = scale
     return np.asarray(gold) > low + 0.67 * (high - low)
 
@@ -125,8 +150,8 @@ def similar_third(gold: ArrayLike, scale: tuple[float, float]) -> np.ndarray:
 class RankingGroup:
     """One query with its targets, in the order of the pairs; iteration yields the targets.
 
-    pairs: the index of each target's pair, so that `predicted[group.pairs]` are the targets' scores. gold: [targets].
-    """
+    pairs: the index of each target's pair, so that `predicted[group.pairs]` are the targets'
+        scores. gold: [targets]."""
 
     query: str
     targets: tuple[str, ...]
@@ -137,12 +162,15 @@ class RankingGroup:
         return iter(self.targets)
 
 
-def ranking_groups(sentence1: Sequence[str], sentence2: Sequence[str], gold: ArrayLike) -> dict[str, RankingGroup]:
-    """Return query -> RankingGroup of every sentence in more than three pairs, in order of first appearance.
+def ranking_groups(
+    sentence1: Sequence[str], sentence2: Sequence[str], gold: ArrayLike
+) -> dict[str, RankingGroup]:
+    """Return query -> RankingGroup of every sentence in more than three pairs, in order of first
+    appearance.
 
-    A sentence counts on both sides, a pair of a sentence with itself once; repeated pairs are separate targets. STS-B
-    test has 19 such queries: quote the number together with any mean (RankCSE app. G).
-    """
+    A sentence counts on both sides, a pair of a sentence with itself once; repeated pairs are
+    separate targets. STS-B test has 19 such queries: quote the number together with any mean
+    (RankCSE app. G)."""
     labels = np.asarray(gold, dtype=np.float64)
     members = defaultdict[str, dict[int, str]](dict)
     for index, (first, second, _) in enumerate(zip(sentence1, sentence2, labels, strict=True)):
@@ -159,21 +187,22 @@ def ranking_groups(sentence1: Sequence[str], sentence2: Sequence[str], gold: Arr
 def alignment(a: ArrayLike, b: ArrayLike) -> float:
     """Return the mean of ||a_i - b_i||^2 over positive pairs, after normalising.
 
-    `a` and `b` are [n, d], the two sides of the pairs (in the papers: those with gold above 4 of 5). The value is in
-    [0, 4], smaller is better; nan without pairs, or if a vector is zero.
-    """
+    `a` and `b` are [n, d], the two sides of the pairs (in the papers: those with gold above 4 of
+    5). The value is in [0, 4], smaller is better; nan without pairs, or if a vector is zero."""
     first, second = _directions(a), _directions(b)
     if first.shape != second.shape:
-        raise ValueError(f"a and b have shapes {first.shape} and {second.shape}; they must be equal")
+        raise ValueError(
+            f"a and b have shapes {first.shape} and {second.shape}; they must be equal"
+        )
     return float(np.square(first - second).sum(axis=1).mean()) if len(first) else float("nan")
 
 
 def uniformity(x: ArrayLike) -> float:
-    """Return the log of the mean of exp(-2 ||x_i - x_j||^2) over pairs of rows i < j, after normalising.
+    """Return the log of the mean of exp(-2 ||x_i - x_j||^2) over pairs of rows i < j, after
+    normalising.
 
-    `x` is [n, d]. The value is in [-8, 0], smaller is better (evenly spread vectors of many dimensions reach about -4);
-    nan for fewer than two rows, or if a vector is zero.
-    """
+    `x` is [n, d]. The value is in [-8, 0], smaller is better (evenly spread vectors of many
+    dimensions reach about -4); nan for fewer than two rows, or if a vector is zero."""
     rows = _directions(x)
     n = len(rows)
     if n < 2:
@@ -184,7 +213,8 @@ def uniformity(x: ArrayLike) -> float:
         potential = (4 * block) @ rows[start:].T  # ||x - y||^2 = 2 - 2 x.y for unit rows
         potential -= 4
         np.exp(potential, out=potential)
-        total += potential[:, len(block) :].sum() + np.triu(potential[:, : len(block)], k=1).sum()  # its own pairs once
+        # Its own pairs once.
+        total += potential[:, len(block) :].sum() + np.triu(potential[:, : len(block)], k=1).sum()
     return float(np.log(total / (n * (n - 1) / 2)))
 
 
@@ -198,13 +228,18 @@ def _directions(vectors: ArrayLike) -> np.ndarray:
 
 
 def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
-    """Return metrics.json as a table, correlations and accuracies x 100; columns that no suite has are left out."""
+    """Return metrics.json as a table, correlations and accuracies x 100; columns that no suite has
+    are left out."""
     rows = []
     for suite, values in metrics.items():
         counted = "classified" if "accuracy" in values else "pairs"
         rows.append({"suite": suite, counted: values.get("n"), **values})
     table: Any = pd.DataFrame(rows)
-    table = table.filter(["suite", "pairs", "spearman", "kcc", "ndcg", "queries", "classified", "accuracy", "f1"])
+    table = table.filter(
+        ["suite", "pairs", "spearman", "kcc", "ndcg", "queries", "classified", "accuracy", "f1"]
+    )
     for name in table.columns[1:]:
-        table[name] = 100 * table[name].astype(float) if name in _MEASURES else table[name].astype("Int64")
+        table[name] = (
+            100 * table[name].astype(float) if name in _MEASURES else table[name].astype("Int64")
+        )
     return table.rename(columns=_MEASURES)

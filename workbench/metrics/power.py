@@ -1,4 +1,5 @@
-"""How many seeds or pairs a difference takes, by bisection of the smallest difference that is detected."""
+"""How many seeds or pairs a difference takes, by bisection of the smallest difference that is
+detected."""
 
 from bisect import bisect_left
 
@@ -19,7 +20,9 @@ def needed_seeds(difference: float, std: float, pairs_std: float, *, most: int) 
     return numbers[place] if place < len(numbers) else None
 
 
-def needed_pairs(difference: float, std: float, pairs_std: float, pairs: int, *, seeds: int) -> int | None:
+def needed_pairs(
+    difference: float, std: float, pairs_std: float, pairs: int, *, seeds: int
+) -> int | None:
     """Return the fewest pairs with which `seeds` seeds detect a true difference, or None.
 
     pairs_std: Over the `pairs` at hand; it falls with the root of their number. None: not even a

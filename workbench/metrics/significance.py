@@ -1,4 +1,5 @@
-"""Significance: intervals over pairs, seeds and both, paired permutation tests of two models, power over seeds."""
+"""Significance: intervals over pairs, seeds and both, paired permutation tests of two models, power
+over seeds."""
 
 import math
 from collections.abc import Sequence
@@ -9,8 +10,10 @@ from numpy.typing import ArrayLike
 
 from workbench.metrics.measures import centred_ranks, paired_numbers, rows_by_set, spearman
 
-Measure = Literal["spearman", "accuracy"]  # of scores, or of predicted classes: the share that equals gold
-_BLOCK = 20_000  # numbers that are resampled at once; another number draws other resamples of several datasets
+# Of scores, or of predicted classes: the share that equals gold.
+Measure = Literal["spearman", "accuracy"]
+# Numbers that are resampled at once; another number draws other resamples of several datasets.
+_BLOCK = 20_000
 
 
 class Interval(NamedTuple):
@@ -43,13 +46,16 @@ def bootstrap_interval(
     level: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Return a percentile bootstrap confidence interval over pairs. It reflects the sampling of pairs, not of seeds.
+    """Return a percentile bootstrap confidence interval over pairs. It reflects the sampling of
+    pairs, not of seeds.
 
     Args:
         gold: n labels.
         predicted: n scores, for `measure="accuracy"` classes.
-        other: A second model's scores of the same pairs: the value is the first model's minus the second's.
-        sets: The dataset of each pair: the value is the mean over datasets, and each is resampled on its own.
+        other: A second model's scores of the same pairs: the value is the first model's minus the
+            second's.
+        sets: The dataset of each pair: the value is the mean over datasets, and each is resampled
+            on its own.
         measure: Spearman of the scores, or the accuracy of predicted classes.
         samples, seed: Number of resamples, and of their generator.
         level: Share of the resamples inside the interval, in (0, 1).
@@ -80,7 +86,8 @@ def bootstrap_values(
     samples: int = 1000,
     seed: int = 0,
 ) -> np.ndarray:
-    """Return a model's value on each resample of the pairs [samples]; a seed draws the same for every model."""
+    """Return a model's value on each resample of the pairs [samples]; a seed draws the same for
+    every model."""
     truth, scores = paired_numbers(gold, predicted)
     rows = rows_by_set(sets, len(truth))
     if min(map(len, rows)) < 2:
@@ -121,14 +128,17 @@ def permutation_test(
     samples: int = 1000,
     seed: int = 0,
 ) -> PermutationTest:
-    """Compare two models on the same pairs by a two-sided paired permutation test of Spearman, or accuracy.
+    """Compare two models on the same pairs by a two-sided paired permutation test of Spearman, or
+    accuracy.
 
-    Under the null hypothesis the two models' ranks (or classes) of a pair can be exchanged by tossing a coin. Ranks,
-    not scores, so that the models need not share a scale; they are not ranked again after the exchange, which is ten
-    times as quick and gives nearly the same p-values. Arguments are those of `bootstrap_interval`. The difference is
-    positive if `predicted` is better, p_value is in [1 / (samples + 1), 1]; both are nan if a correlation is undefined.
-    """
-    return permutation_tests(gold, [predicted], other, sets=sets, measure=measure, samples=samples, seed=seed)[0]
+    Under the null hypothesis the two models' ranks (or classes) of a pair can be exchanged by
+    tossing a coin. Ranks, not scores, so that the models need not share a scale; they are not
+    ranked again after the exchange, which is ten times as quick and gives nearly the same p-values.
+    Arguments are those of `bootstrap_interval`. The difference is positive if `predicted` is
+    better, p_value is in [1 / (samples + 1), 1]; both are nan if a correlation is undefined."""
+    return permutation_tests(
+        gold, [predicted], other, sets=sets, measure=measure, samples=samples, seed=seed
+    )[0]
 
 
 def permutation_tests(
@@ -143,9 +153,8 @@ def permutation_tests(
 ) -> list[PermutationTest]:
     """Return `permutation_test` of `predicted[i]` against `other` for each i.
 
-    All tests share the tossed coins, so that a toss of all models is one matrix product: 300 tests of
-    1,000 pairs take a twentieth of the time of single ones (benchmarks/compare.py).
-    """
+    All tests share the tossed coins, so that a toss of all models is one matrix product: 300 tests
+    of 1,000 pairs take a twentieth of the time of single ones (benchmarks/compare.py)."""
     truth, second = paired_numbers(gold, other)
     first = [paired_numbers(gold, scores)[1] for scores in predicted]
     prepare, contributions, permute = _PERMUTATIONS[measure]
@@ -182,19 +191,25 @@ def holm(p_values: ArrayLike) -> np.ndarray:
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")[: np.count_nonzero(~np.isnan(p))]  # nan is sorted last
     adjusted = np.full(p.shape, np.nan)
-    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1.0)
+    adjusted[order] = np.minimum(
+        np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1.0
+    )
     return adjusted
 
 
 def seed_spread(values: ArrayLike) -> Spread:
-    """Return mean and sample standard deviation over seeds; a value that is nan (a failed seed) makes both nan."""
+    """Return mean and sample standard deviation over seeds; a value that is nan (a failed seed)
+    makes both nan."""
     numbers = np.asarray(values, dtype=np.float64)
     mean = float(numbers.mean()) if len(numbers) else float("nan")
-    return Spread(mean, float(numbers.std(ddof=1)) if len(numbers) > 1 else float("nan"), len(numbers))
+    return Spread(
+        mean, float(numbers.std(ddof=1)) if len(numbers) > 1 else float("nan"), len(numbers)
+    )
 
 
 def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
-    """Return the mean of n independent values, as of seeds, with its Student t interval; ends are nan for n < 2."""
+    """Return the mean of n independent values, as of seeds, with its Student t interval; ends are
+    nan for n < 2."""
     from scipy.special import stdtrit
 
     mean, std, n = seed_spread(values)
@@ -205,13 +220,14 @@ def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
 def hierarchical_interval(observed: Any, resampled: Any, level: float = 0.95) -> Interval:
     """Return the mean difference of two methods with its interval over seeds (or starts) and pairs.
 
-    observed: The difference of each seed. resampled: The same [seeds, draws] under common resamples of the pairs, from
-    `bootstrap_values`. For several starts both are sequences of these; means of starts then take the place of seeds.
+    observed: The difference of each seed. resampled: The same [seeds, draws] under common resamples
+        of the pairs, from `bootstrap_values`. For several starts both are sequences of these; means
+        of starts then take the place of seeds.
 
-    Five seeds, resampled, lack the tails of t. So an end's squared distance is the sum of two (MOVER, Zou and Donner
-    2008): that of `seed_interval`, and that of the quantile of the resampled means, which are shrunk by the interaction
-    of seeds and pairs, since the first contains it. The ends are nan for one seed, or if a draw is undefined.
-    """
+    Five seeds, resampled, lack the tails of t. So an end's squared distance is the sum of two
+    (MOVER, Zou and Donner 2008): that of `seed_interval`, and that of the quantile of the resampled
+    means, which are shrunk by the interaction of seeds and pairs, since the first contains it. The
+    ends are nan for one seed, or if a draw is undefined."""
     if np.ndim(observed[0]):  # of several starts
         observed = [np.mean(of_start) for of_start in observed]
         resampled = [np.mean(of_start, axis=0) for of_start in resampled]
@@ -226,10 +242,11 @@ def hierarchical_interval(observed: Any, resampled: Any, level: float = 0.95) ->
 
 
 def effects_of_pairs(resampled: Any) -> np.ndarray:
-    """Return by how much each resample of the pairs changes the difference [draws], in common to all seeds.
+    """Return by how much each resample of the pairs changes the difference [draws], in common to
+    all seeds.
 
-    resampled: [seeds, draws]. The mean over seeds is shrunk by its part that is an interaction of seeds and pairs.
-    """
+    resampled: [seeds, draws]. The mean over seeds is shrunk by its part that is an interaction of
+        seeds and pairs."""
     draws = np.asarray(resampled, dtype=np.float64)
     effects = draws - draws.mean(axis=1, keepdims=True)
     means = effects.mean(axis=0)
@@ -244,10 +261,10 @@ def smallest_difference(
 ) -> float:
     """Return the smallest true mean difference that is detected with this power over n seeds.
 
-    std: Of the difference over seeds. pairs_std: Of its mean over the sampled pairs, common to all seeds. A difference
-    is detected if the interval of `hierarchical_interval` is above 0, which for pairs_std 0 is a paired t test. Both
-    parts are assumed to be normal; the std that a sweep will estimate is averaged over. nan for n < 2.
-    """
+    std: Of the difference over seeds. pairs_std: Of its mean over the sampled pairs, common to all
+        seeds. A difference is detected if the interval of `hierarchical_interval` is above 0, which
+        for pairs_std 0 is a paired t test. Both parts are assumed to be normal; the std that a
+        sweep will estimate is averaged over. nan for n < 2."""
     from scipy.optimize import brentq
     from scipy.special import gammaincinv, ndtr, ndtri, stdtrit
 
@@ -272,7 +289,9 @@ def smallest_difference(
     return float(smallest)
 
 
-def _value(measure: Measure, gold: np.ndarray, predicted: np.ndarray, rows: list[np.ndarray]) -> float:
+def _value(
+    measure: Measure, gold: np.ndarray, predicted: np.ndarray, rows: list[np.ndarray]
+) -> float:
     values = []
     for row in rows:
         if measure == "accuracy":
@@ -291,7 +310,8 @@ def _integer_codes(values: np.ndarray, rows: list[np.ndarray]) -> np.ndarray:
 
 
 def _ranks_of_integers(codes: np.ndarray) -> np.ndarray:
-    """Return average ranks along the last axis, by counting: a quarter of the time that sorting takes."""
+    """Return average ranks along the last axis, by counting: a quarter of the time that sorting
+    takes."""
     rows = codes.reshape(-1, codes.shape[-1])
     size = rows.max() + 1
     # One count for all rows: row r counts in the cells from r * size.
@@ -306,7 +326,9 @@ def _hits(gold: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return (classes == gold).astype(np.float64)
 
 
-def _permuted_gains(swap: np.ndarray, gold: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def _permuted_gains(
+    swap: np.ndarray, gold: np.ndarray, first: np.ndarray, second: np.ndarray
+) -> np.ndarray:
     """Return the difference of the two accuracies [samples, models] for each row of `swap`.
 
     first: `_hits` [models, n]; second: the same [1, n].
@@ -320,7 +342,9 @@ def _rank_sums(gold: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     return np.stack([ranks, ranks**2, gold * ranks])
 
 
-def _permuted_correlations(swap: np.ndarray, gold: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def _permuted_correlations(
+    swap: np.ndarray, gold: np.ndarray, first: np.ndarray, second: np.ndarray
+) -> np.ndarray:
     """Return the difference of the two correlations [samples, models] for each row of `swap`.
 
     gold: Centred ranks [n]; first: `_rank_sums` [3, models, n]; second: the same [3, 1, n]; swap:

@@ -1,4 +1,5 @@
-"""All runs of a folder: as a table with filters, by name, and removed unless other runs need them."""
+"""All runs of a folder: as a table with filters, by name, and removed unless other runs need
+them."""
 
 import logging
 import re
@@ -22,34 +23,46 @@ _LAST = ["started", "seconds", "host", "path"]
 _TAKEN = {*_FIRST, *_LAST, "settings", "scores", "facts", "run", "failure", "start"}
 _TAKEN |= {name for each in RECORDED.values() for name in each.model_fields}
 # Names of folders that do not tell encoders apart.
-_COMMON_NAME = re.compile(r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?|[0-9a-f]{40}")
+_COMMON_NAME = re.compile(
+    r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?|[0-9a-f]{40}"
+)
 # Name, sign, value; only = may have none, or an empty variable of a shell would select all runs.
 _FILTER = re.compile(r"(.+?)\s*(=|(?:!=|<=|>=|<|>)(?=\s*\S))\s*(.*)", re.DOTALL)
-_SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}  # methods of a series
+# Methods of a series.
+_SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
 def list_runs(
-    root: AnyPath = "runs", where: Iterable[str] = (), *, sort: str = "", columns: Sequence[str] = ()
+    root: AnyPath = "runs",
+    where: Iterable[str] = (),
+    *,
+    sort: str = "",
+    columns: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Return a row for each run under `root` that satisfies every filter; scores are Spearman or accuracy x 100.
+    """Return a row for each run under `root` that satisfies every filter; scores are Spearman or
+    accuracy x 100.
 
-    status is "finished", "failed", "unfinished" or "unreadable", and `failure` the reason: one broken run does not hide
-    the others. Raises SettingError if no run has a column, suite or setting of this name, and for a malformed filter.
+    status is "finished", "failed", "unfinished" or "unreadable", and `failure` the reason: one
+    broken run does not hide the others. Raises SettingError if no run has a column, suite or
+    setting of this name, and for a malformed filter.
 
     Args:
         root: Folder of runs.
-        where: Such as "method=rankcse", "seed<3", "world-test>=45"; a run without a value satisfies no filter on it.
+        where: Such as "method=rankcse", "seed<3", "world-test>=45"; a run without a value satisfies
+            no filter on it.
         sort: A column, a suite or a setting; with - in front: descending.
-        columns: Of the same names, and SUITE:start, SUITE:kcc and SUITE:ndcg, x 100; by default those of a run, its
-            changed settings as text, and all suites. "start" is the score before training on an average of sets, or on
-            the first suite of the run.
+        columns: Of the same names, and SUITE:start, SUITE:kcc and SUITE:ndcg, x 100; by default
+            those of a run, its changed settings as text, and all suites. "start" is the score
+            before training on an average of sets, or on the first suite of the run.
     """
     rows = read_rows(root)
     suites = set()
     main_suites = [_main_suite(row["scores"]) for row in rows]
     for row, main_suite in zip(rows, main_suites, strict=True):
         row.pop("facts", None)
-        values = {name: "none" if value is None else value for name, value in row.pop("settings").items()}
+        values = {
+            name: "none" if value is None else value for name, value in row.pop("settings").items()
+        }
         for name, value in row.pop("rankings").items():
             values[name] = round(100 * value, 2)
         for suite, (score, measure) in row.pop("scores").items():
@@ -70,10 +83,14 @@ def list_runs(
         for text in where:
             match = _FILTER.fullmatch(text)
             if match is None:
-                raise SettingError(f"{text!r} is not a filter; write NAME=VALUE, with =, !=, <, <=, > or >=")
+                raise SettingError(
+                    f"{text!r} is not a filter; write NAME=VALUE, with =, !=, <, <=, > or >="
+                )
             name, sign, wanted = match.groups()
             number: Any = pd.to_numeric(wanted, errors="coerce")
-            values = _comparable(table[column(name)], as_text=sign in ("=", "!=") and pd.isna(number))
+            values = _comparable(
+                table[column(name)], as_text=sign in ("=", "!=") and pd.isna(number)
+            )
             value = number if pd.api.types.is_numeric_dtype(values) else wanted.lower()
             table = table[getattr(values, _SIGNS[sign])(value) & values.notna()]
         columns = list(dict.fromkeys(map(column, columns)))
@@ -92,7 +109,9 @@ def list_runs(
 
 def _comparable(column: Any, *, as_text: bool = False) -> Any:
     """Return a column as numbers if it has any, otherwise as lower-case text."""
-    texts = column.map(lambda each: ",".join(map(str, each)) if isinstance(each, list) else str(each), "ignore")
+    texts = column.map(
+        lambda each: ",".join(map(str, each)) if isinstance(each, list) else str(each), "ignore"
+    )
     numbers: Any = pd.to_numeric(texts, errors="coerce")
     return texts.astype("string").str.lower() if as_text or numbers.isna().all() else numbers
 
@@ -112,17 +131,26 @@ def read_rows(root: AnyPath) -> list[Facts]:
 
 
 def read_row(path: Path) -> Facts:
-    """Return method, path and status of a run and, if it can be read, its facts, settings, scores and failure.
+    """Return method, path and status of a run and, if it can be read, its facts, settings, scores
+    and failure.
 
-    The scores are suite -> (score, "spearman" or "accuracy"), the rankings "SUITE:kcc" and "SUITE:ndcg" -> mean over
-    queries, of a run that is finished, and "SUITE:start" the score before training.
-    """
-    row = {"method": path.parent.name, "path": str(path), "settings": {}, "scores": {}, "rankings": {}}
+    The scores are suite -> (score, "spearman" or "accuracy"), the rankings "SUITE:kcc" and
+    "SUITE:ndcg" -> mean over queries, of a run that is finished, and "SUITE:start" the score before
+    training."""
+    row = {
+        "method": path.parent.name,
+        "path": str(path),
+        "settings": {},
+        "scores": {},
+        "rankings": {},
+    }
     try:
         run = Run(path)
         facts = row["facts"] = run.facts()
         config = run.config_of(facts)
-        row |= {name: facts.get(name) for name in ("digest", "started", "seconds", "host", "failure")}
+        row |= {
+            name: facts.get(name) for name in ("digest", "started", "seconds", "host", "failure")
+        }
         row |= {"method": config.method, "profile": config.profile, "seed": config.seed}
         row["changed"] = ", ".join(
             f"{name}={short_value(value, config.seed)}"
@@ -139,33 +167,42 @@ def read_row(path: Path) -> Facts:
                 rankings = {name: values.get(name) for name in ("kcc", "ndcg")}
                 if suite in start:
                     rankings["start"] = _score_of(start[suite])[0]
-                row["rankings"] |= {f"{suite}:{name}": v for name, v in rankings.items() if v is not None}
+                row["rankings"] |= {
+                    f"{suite}:{name}": v for name, v in rankings.items() if v is not None
+                }
     except Exception as problem:  # whatever is wrong with one run, the others are listed
         row |= {"status": "unreadable", "failure": str(problem)}
     return row
 
 
 def _score_of(values: Facts) -> tuple[float, str]:
-    """Return the score of one suite in [-1, 1], nan if it is undefined, and the name of its measure."""
+    """Return the score of one suite in [-1, 1], nan if it is undefined, and the name of its
+    measure."""
     measure = "accuracy" if "accuracy" in values else "spearman"
     value = values.get(measure)
     return float("nan" if value is None else value), measure
 
 
 def _main_suite(metrics: Facts) -> str:
-    """Return the suite that one number of a run is of: an average of sets, otherwise the first; "" if none."""
+    """Return the suite that one number of a run is of: an average of sets, otherwise the first; ""
+    if none."""
     averages = (suite for suite in metrics if suite.endswith("-average"))
     return next(averages, next(iter(metrics), ""))
 
 
-def split_common_settings(texts: Sequence[str], without: Collection[str] = ()) -> tuple[str, list[str]]:
-    """Return the settings that all texts (of the column `changed`) share, and the others of each, except `without`."""
+def split_common_settings(
+    texts: Sequence[str], without: Collection[str] = ()
+) -> tuple[str, list[str]]:
+    """Return the settings that all texts (of the column `changed`) share, and the others of each,
+    except `without`."""
     words = []
     for text in texts:
         parts = re.split(r", (?=\w+=)", text)  # a list has commas too
         words.append([part for part in parts if part and part.partition("=")[0] not in without])
     common = [word for word in words[0] if all(word in others for others in words)] if words else []
-    return ", ".join(common), [", ".join(word for word in each if word not in common) for each in words]
+    return ", ".join(common), [
+        ", ".join(word for word in each if word not in common) for each in words
+    ]
 
 
 def short_value(value: Any, seed: int | None = None) -> str:
@@ -181,28 +218,41 @@ def short_value(value: Any, seed: int | None = None) -> str:
         return str(value)
     while _COMMON_NAME.fullmatch(path.name):
         path = path.parent
-    return f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}" if NAME.fullmatch(path.name) else path.name
+    return (
+        f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}"
+        if NAME.fullmatch(path.name)
+        else path.name
+    )
 
 
 def find_run(name: str, root: AnyPath = "runs") -> Run:
-    """Return the run in a folder, or the only one under `root` whose name, with or without its method, begins so."""
+    """Return the run in a folder, or the only one under `root` whose name, with or without its
+    method, begins so."""
     if (Path(name) / "config.json").is_file():
         return Run(name)
     folders = run_folders(root) if name else []
-    fits = str.__eq__ if re.search(r"-s\d+$", name) else str.startswith  # "-s1" is also the beginning of "-s10"
-    near = [path for path in folders if fits(path.name, name) or fits("/".join(path.parts[-2:]), name)]
+    # "-s1" is also the beginning of "-s10".
+    fits = str.__eq__ if re.search(r"-s\d+$", name) else str.startswith
+    near = [
+        path for path in folders if fits(path.name, name) or fits("/".join(path.parts[-2:]), name)
+    ]
     if len(near) != 1:
-        raise RunError(f"{len(near)} runs under {root} begin with {name!r}; list them with `workbench runs`")
+        raise RunError(
+            f"{len(near)} runs under {root} begin with {name!r}; list them with `workbench runs`"
+        )
     return Run(near[0])
 
 
 def choose_runs(words: Sequence[str], root: AnyPath = "runs") -> list[Run]:
-    """Return the runs with these names (as `find_run`), each once, or those that satisfy all filters.
+    """Return the runs with these names (as `find_run`), each once, or those that satisfy all
+    filters.
 
     Raises RunError if there is none, or if names and filters are mixed.
     """
     if not (words and all(_FILTER.fullmatch(word) and not Path(word).exists() for word in words)):
-        return list({run.path.resolve(): run for run in (find_run(name, root) for name in words)}.values())
+        return list(
+            {run.path.resolve(): run for run in (find_run(name, root) for name in words)}.values()
+        )
     chosen = list_runs(root, words)
     if chosen.empty:
         raise RunError(f"no runs under {root} with {' '.join(words)}")
@@ -210,13 +260,17 @@ def choose_runs(words: Sequence[str], root: AnyPath = "runs") -> list[Run]:
 
 
 def needed_by(root: AnyPath) -> dict[Path, list[Path]]:
-    """Return folder of a run -> folders of the runs under `root` that learned from it, or evaluated it."""
+    """Return folder of a run -> folders of the runs under `root` that learned from it, or evaluated
+    it."""
     needs = {}
     for folder in run_folders(root):
         paths = set()
         with suppress(WorkbenchError):  # it cannot be read, or a setting names a file that is gone
             config = Run(folder).config
-            paths = {path.parent if path.name == "encoder" else path for path in map(Path, config.paths())}
+            paths = {
+                path.parent if path.name == "encoder" else path
+                for path in map(Path, config.paths())
+            }
             for name, profile in config.runs_needed:
                 needed = CONFIGS[name].from_parameters(profile, config.seed)
                 paths.add(run_path(needed, root).resolve())
@@ -226,17 +280,24 @@ def needed_by(root: AnyPath) -> dict[Path, list[Path]]:
 
 
 def remove_runs(runs: Sequence[Run], root: AnyPath = "runs") -> None:
-    """Remove runs for good. Raises RunError if one is in progress, or needed by a run that stays."""
+    """Remove runs for good. Raises RunError if one is in progress, or needed by a run that
+    stays."""
     needs = needed_by(root)
     leaving = {run.path.resolve() for run in runs}
     for run in runs:
         if run.path.is_symlink():
-            raise RunError(f"{run.path} is a link to a run; remove the link, or the run in its own folder")
+            raise RunError(
+                f"{run.path} is a link to a run; remove the link, or the run in its own folder"
+            )
     for path in leaving:
         if is_running(path):
-            raise RunError(f"a process is working on {path} ({(path / '.lock').read_text()}); end it first")
+            raise RunError(
+                f"a process is working on {path} ({(path / '.lock').read_text()}); end it first"
+            )
         if stay := sorted({*needs.get(path, ())} - leaving):
-            raise RunError(f"{path} is needed by {', '.join(map(str, stay))}; remove these too, or keep it")
+            raise RunError(
+                f"{path} is needed by {', '.join(map(str, stay))}; remove these too, or keep it"
+            )
     for path in leaving:
         gone = path.with_name(f".{path.name}.removed")
         with reraise_os_error(path):

@@ -1,4 +1,5 @@
-"""The folder of one run: its settings, its results, and the lock of the process that is working on it."""
+"""The folder of one run: its settings, its results, and the lock of the process that is working on
+it."""
 
 import os
 import platform
@@ -40,7 +41,15 @@ Facts = dict[str, Any]  # names and values of any type
 AnyPath = str | Path
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
-_LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "ranking-workbench")
+_LIBRARIES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "datasets",
+    "numpy",
+    "scipy",
+    "ranking-workbench",
+)
 # Columns that each table must have, and their types.
 _SCORES = {"suite": str, "subset": str, "pair_id": str, "gold": float, "predicted": float}
 _RANKED = dict.fromkeys(("suite", "query_id", "target_id", "query", "target"), str)
@@ -110,13 +119,15 @@ def finished_run(config: RunConfig, runs_root: AnyPath = "runs") -> "Run | None"
     path = run_path(config, runs_root)
     if not is_finished(path):
         return None
-    shutil.rmtree(path / "checkpoint", ignore_errors=True)  # of a process that was killed at the very end
+    # Of a process that was killed at the very end.
+    shutil.rmtree(path / "checkpoint", ignore_errors=True)
     run = Run(path)
     before = run.facts().get("contents", {})
     for name, now in _contents_here(config, runs_root).items():
         if before.get(name, now) != now:
             raise RunError(
-                f"{path} is finished, but {name} is not what it read then (sha256 {before[name][:12]}, now "
+                f"{path} is finished, but {name} is not what it read then (sha256 "
+                f"{before[name][:12]}, now "
                 f"{now[:12]}); restore it, `workbench rm {path}`, or give another --runs"
             )
     return run
@@ -142,7 +153,8 @@ def _contents_here(config: RunConfig, runs_root: AnyPath) -> dict[str, str]:
 
 
 class Run:
-    """One run on disk: `<root>/<method>/<digest>-s<seed>/`, a function of the settings and of the files that they name.
+    """One run on disk: `<root>/<method>/<digest>-s<seed>/`, a function of the settings and of the
+    files that they name.
 
     Every method that reads raises RunError with the path of a file that is missing or was changed.
     """
@@ -151,15 +163,17 @@ class Run:
         """Open the run in the existing folder `path` for reading."""
         self.path = Path(path)
         if not (self.path / "config.json").is_file():
-            raise RunError(f"{self.path} is no run: it has no config.json; list the runs with `workbench runs`")
+            raise RunError(
+                f"{self.path} is no run: it has no config.json; list the runs with `workbench runs`"
+            )
         self._lock: filelock.BaseFileLock | None = None
 
     @classmethod
     def open(cls, config: RunConfig, runs_root: AnyPath = "runs") -> "Run":
         """Open the run of `config` under `runs_root` for writing, and make its folder if it is new.
 
-        Raises RunError if the folder cannot be written to, or if another process is working on this run.
-        """
+        Raises RunError if the folder cannot be written to, or if another process is working on this
+        run."""
         path = run_path(config, runs_root)
         if finished := finished_run(config, runs_root):
             return finished
@@ -210,22 +224,25 @@ class Run:
         return config
 
     def facts(self) -> Facts:
-        """Return config.json: settings, versions, device, git commit, checksums of inputs and written files."""
+        """Return config.json: settings, versions, device, git commit, checksums of inputs and
+        written files."""
         return read_json(self.path / "config.json", _FACTS)
 
     def record(self, inputs: Mapping[str, tuple[str, str]] | None = None, **facts: Any) -> Facts:
-        """Add facts to config.json and return all facts; a dictionary is merged into the existing one.
+        """Add facts to config.json and return all facts; a dictionary is merged into the existing
+        one.
 
-        inputs: role -> source and sha256 of its content; a role is "encoder", "train", "dev", the name of a suite or
-        one of the method's. Raises RunError if the run began with other content.
-        """
+        inputs: role -> source and sha256 of its content; a role is "encoder", "train", "dev", the
+            name of a suite or one of the method's. Raises RunError if the run began with other
+            content."""
         recorded = self.facts()
         began = recorded.get("inputs", {})
         for role, (source, checksum) in (inputs or {}).items():
             first = began.get(role, {"source": source, "sha256": checksum})
             if first["sha256"] != checksum:
                 raise RunError(
-                    f"{role}: {source} is not what {self.path} began with ({first['source']}, sha256 "
+                    f"{role}: {source} is not what {self.path} began with "
+                    f"({first['source']}, sha256 "
                     f"{first['sha256'][:12]}, now {checksum[:12]}); {_REMEDY}"
                 )
             facts.setdefault("inputs", {})[role] = first
@@ -239,17 +256,20 @@ class Run:
 
     @contextmanager
     def record_end(self) -> Iterator[None]:
-        """Record how long the block took, or why it failed, and let another process continue the run."""
+        """Record how long the block took, or why it failed, and let another process continue the
+        run."""
         started = time.monotonic()
         was_finished = self.finished
         try:
             yield
-            if not was_finished:  # otherwise the kernel that trained it may be open and have the lock
+            # Otherwise the kernel that trained it may be open and have the lock.
+            if not was_finished:
                 self.acquire()
                 self.record(seconds=round(time.monotonic() - started, 1))
             self.record(failure=None)
         except Exception as error:
-            with suppress(RunError):  # the disk is full, or another process has taken the run from the kernel
+            # The disk is full, or another process has taken the run from the kernel.
+            with suppress(RunError):
                 self.acquire()
                 self.record(failure=f"{type(error).__name__}: {error}")
             raise
@@ -261,7 +281,8 @@ class Run:
         return is_finished(self.path / stage)
 
     def metrics(self, stage: str = "", facts: Facts | None = None) -> Facts:
-        """Return suite -> {"spearman", "n", ...}; the stage "before" is the encoder before training.
+        """Return suite -> {"spearman", "n", ...}; the stage "before" is the encoder before
+        training.
 
         facts: Those of this run, if they have been read already.
         """
@@ -286,24 +307,28 @@ class Run:
         return table
 
     def watched(self) -> pd.DataFrame:
-        """Return step, query, target, gold, score of a few queries of dev at each of its measurements, from step 0.
+        """Return step, query, target, gold, score of a few queries of dev at each of its
+        measurements, from step 0.
 
-        Empty if no query of dev was watched: `training` watches the first with four to twenty targets.
-        """
+        Empty if no query of dev was watched: `training` watches the first with four to twenty
+        targets."""
         is_there = (self.path / "watched.csv").is_file()
         if is_there or "watched.csv" in self.facts().get("files", {}):
             return self._table("watched.csv", "")
         return pd.DataFrame(columns=[*_WATCHED])
 
     def record_training(self, stopped: str = "") -> None:
-        """Record that the training has ended, why if before its last step, and the checksums of what it wrote."""
+        """Record that the training has ended, why if before its last step, and the checksums of
+        what it wrote."""
         files = {"encoder": {"sha256": checkpoint_checksum(self.path)}}
         for path in (self.path / "history.csv", self.path / "watched.csv"):
             if path.is_file():
                 files[path.name] = {"sha256": file_checksum(path)}
         self.record(trained=True, stopped=stopped, files=files)
 
-    def write_evaluation(self, metrics: Facts, scores: pd.DataFrame, rankings: pd.DataFrame, stage: str = "") -> None:
+    def write_evaluation(
+        self, metrics: Facts, scores: pd.DataFrame, rankings: pd.DataFrame, stage: str = ""
+    ) -> None:
         """Store an evaluation, metrics.json last; without `stage` this finishes the run.
 
         Checksums are recorded before: they are compared once metrics.json is there.
@@ -314,7 +339,10 @@ class Run:
             "rankings.csv": rankings.to_csv(index=False, lineterminator="\n"),
             FINISHED: json_text(metrics),
         }
-        files = {(Path(stage) / name).as_posix(): {"sha256": text_checksum(text)} for name, text in texts.items()}
+        files = {
+            (Path(stage) / name).as_posix(): {"sha256": text_checksum(text)}
+            for name, text in texts.items()
+        }
         with reraise_os_error(folder):
             folder.mkdir(exist_ok=True)
             self.record(files=files, **({} if stage else {"ended": timestamp()}))
@@ -339,7 +367,9 @@ class Run:
         written = facts.get("files", {}).get((Path(stage) / name).as_posix())
         is_compared = written is not None and self.has(stage)
         if is_compared and text_checksum(content) != written["sha256"]:
-            raise RunError(f"{path} is not what the run wrote: it was cut or changed since; {_REMEDY}")
+            raise RunError(
+                f"{path} is not what the run wrote: it was cut or changed since; {_REMEDY}"
+            )
         return path, content
 
     def __repr__(self) -> str:
@@ -352,7 +382,8 @@ def is_finished(path: Path) -> bool:
 
 
 def lock_run(path: Path) -> filelock.BaseFileLock:
-    """Take the lock of the run in `path`. Raises RunError if another process holds it and has not finished the run.
+    """Take the lock of the run in `path`. Raises RunError if another process holds it and has not
+    finished the run.
 
     A cell of a sweep, and its kernel, wait until that process ends or has finished the run.
     """
@@ -365,8 +396,12 @@ def lock_run(path: Path) -> filelock.BaseFileLock:
             if is_finished(path):
                 return lock
             if "WORKBENCH_CELL" not in os.environ:
-                raise RunError(f"another process is working on {path} ({file.read_text()}); wait for its end") from None
-    notebook = f", the kernel of {session}" if (session := os.environ.get("JPY_SESSION_NAME")) else ""
+                raise RunError(
+                    f"another process is working on {path} ({file.read_text()}); wait for its end"
+                ) from None
+    notebook = (
+        f", the kernel of {session}" if (session := os.environ.get("JPY_SESSION_NAME")) else ""
+    )
     with suppress(OSError):  # the disk is full
         file.write_text(f"process {os.getpid()} on {platform.node()} since {timestamp()}{notebook}")
     return lock
@@ -384,7 +419,8 @@ def is_running(path: Path) -> bool:
 
 
 def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT) -> Any:
-    """Return the content of a JSON file. Raises RunError if it cannot be read or has another form."""
+    """Return the content of a JSON file. Raises RunError if it cannot be read or has another
+    form."""
     return _parse_json(path, _read_bytes(path), kind)
 
 
@@ -396,7 +432,8 @@ def _parse_json(path: Path, content: bytes, kind: TypeAdapter) -> Any:
 
 
 def read_stored_table(path: Path) -> pd.DataFrame:
-    """Return a table of a run, such as its scores.csv; text stays text, such as an id "007" or a sentence "nan".
+    """Return a table of a run, such as its scores.csv; text stays text, such as an id "007" or a
+    sentence "nan".
 
     Raises RunError if it cannot be read or has another form.
     """
@@ -431,7 +468,8 @@ def _refuse_file(path: Path, why: object) -> RunError:
 
 
 def _write_facts(file: Path, config: RunConfig, contents: dict[str, str]) -> None:
-    """Write config.json, or update that of an interrupted run, whose facts stay in `earlier_starts`."""
+    """Write config.json, or update that of an interrupted run, whose facts stay in
+    `earlier_starts`."""
     earlier = read_json(file) if file.is_file() else {}
     versions = {"python": platform.python_version()}
     for name in _LIBRARIES:
@@ -450,7 +488,8 @@ def _write_facts(file: Path, config: RunConfig, contents: dict[str, str]) -> Non
         "started": earlier.get("started", timestamp()),
     }
     before = {name: earlier.get(name) for name in facts}
-    differs = before | {"given": facts["given"]} != facts  # a default that is now given is the same value
+    # A default that is now given is the same value.
+    differs = before | {"given": facts["given"]} != facts
     if "inputs" in earlier:  # that start computed something
         starts = [*earlier.get("earlier_starts", []), *([before] if differs else [])]
         facts = earlier | facts | {"earlier_starts": starts, "failure": None}
@@ -458,9 +497,12 @@ def _write_facts(file: Path, config: RunConfig, contents: dict[str, str]) -> Non
 
 
 def checkout_commit(folder: Path = PACKAGE.parent) -> str | None:
-    """Return the commit of a checkout, with "+changes" if tracked files except notebooks differ; None elsewhere."""
+    """Return the commit of a checkout, with "+changes" if tracked files except notebooks differ;
+    None elsewhere."""
     git = ["git", "-C", str(folder), "--git-dir=.git"]  # not that of a folder above
     with suppress(OSError, subprocess.CalledProcessError):
-        commit = subprocess.check_output([*git, "rev-parse", "HEAD"], text=True, stderr=subprocess.DEVNULL).strip()
+        commit = subprocess.check_output(
+            [*git, "rev-parse", "HEAD"], text=True, stderr=subprocess.DEVNULL
+        ).strip()
         differs = subprocess.call([*git, "diff", "--quiet", "HEAD", "--", ".", ":!*.ipynb"])
         return f"{commit}+changes" if differs else commit

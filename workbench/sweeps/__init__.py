@@ -1,4 +1,5 @@
-"""Many runs: methods, settings and seeds, run where they are missing, on this machine or on a Slurm cluster."""
+"""Many runs: methods, settings and seeds, run where they are missing, on this machine or on a Slurm
+cluster."""
 
 from workbench.sweeps._cells import (
     SWEEP_FILES as SWEEP_FILES,
@@ -9,4 +10,9 @@ from workbench.sweeps._cells import (
     load_yaml as load_yaml,
     read_sweep_file as read_sweep_file,
 )
-from workbench.sweeps._processes import Slurm as Slurm, cancel as cancel, queued as queued, sweep as sweep
+from workbench.sweeps._processes import (
+    Slurm as Slurm,
+    cancel as cancel,
+    queued as queued,
+    sweep as sweep,
+)

@@ -54,7 +54,8 @@ class Cell:
 
 
 def read_seeds(seeds: str | int | Iterable[int]) -> list[int]:
-    """Return the seeds of 3, [0, 1], "3", "0-4" or "0-2,7"; of more than a sweep may have, the first."""
+    """Return the seeds of 3, [0, 1], "3", "0-4" or "0-2,7"; of more than a sweep may have, the
+    first."""
     if not isinstance(seeds, str):
         return [seeds] if isinstance(seeds, int) else [*seeds]
     chosen = []
@@ -78,7 +79,8 @@ class _SweepFile(BaseModel, extra="forbid"):
 
 
 class _TextLoader(yaml.SafeLoader):
-    """Read the plain words of YAML as text, which settings read as on a command line: 010 is ten, 1:30 no number."""
+    """Read the plain words of YAML as text, which settings read as on a command line: 010 is ten,
+    1:30 no number."""
 
     # Of each of these beginnings the last: null, and the merge key <<.
     yaml_implicit_resolvers: ClassVar[Any] = {
@@ -93,7 +95,8 @@ class _TextLoader(yaml.SafeLoader):
 
 
 def load_yaml(text: str) -> Any:
-    """Return the contents of YAML with its values as text. Raises SettingError and yaml.YAMLError."""
+    """Return the contents of YAML with its values as text. Raises SettingError and
+    yaml.YAMLError."""
     return yaml.load(text, _TextLoader)
 
 
@@ -107,7 +110,8 @@ SWEEP_FILES = tuple(_READERS)
 
 
 def read_sweep_file(path: Path) -> Facts:
-    """Return the contents of a TOML, YAML or JSON file that describes a sweep: arguments of `sweep`.
+    """Return the contents of a TOML, YAML or JSON file that describes a sweep: arguments of
+    `sweep`.
 
     Raises SettingError.
     """
@@ -117,11 +121,14 @@ def read_sweep_file(path: Path) -> Facts:
         return _SweepFile.model_validate(content).model_dump(exclude_unset=True)
     except Exception as problem:  # whatever is wrong with the file
         names = ", ".join(_SweepFile.model_fields)
-        raise SettingError(f"{path} cannot be read ({first_problem(problem)}); expected {names} by name") from None
+        raise SettingError(
+            f"{path} cannot be read ({first_problem(problem)}); expected {names} by name"
+        ) from None
 
 
 def merge_grids(method: str, *grids: Facts) -> Facts:
-    """Return the values of each setting of a method. Raises SettingError for a setting that is given twice."""
+    """Return the values of each setting of a method. Raises SettingError for a setting that is
+    given twice."""
     every = itertools.chain(*(grid.items() for grid in grids))
     merged = unique_keys((CONFIGS[method].setting_name(name), values) for name, values in every)
     for name, values in merged.items():
@@ -137,7 +144,8 @@ def plan_cells(
     profile: str,
     without: Sequence[Facts],
 ) -> list[Cell]:
-    """Return each run once, after the runs that it needs; `grids` has the values of each method's settings."""
+    """Return each run once, after the runs that it needs; `grids` has the values of each method's
+    settings."""
     cells: dict[str, Cell] = {}
     unused = list(without)
 
@@ -145,31 +153,49 @@ def plan_cells(
         config = CONFIGS[method].from_parameters(profile, seed, settings)
         path = run_path(config, ".").as_posix()
         if path not in cells:
-            needs = tuple(add_cell(*needed, seed, {}, f"{needed[0]} seed {seed}") for needed in config.runs_needed)
+            needs = tuple(
+                add_cell(*needed, seed, {}, f"{needed[0]} seed {seed}")
+                for needed in config.runs_needed
+            )
             overrides = config.model_dump(mode="json", include={*settings})
             cells[path] = Cell(method, profile, seed, overrides, path, needs, title)
         return path
 
     for method, settings in grids.items():
         if len(seeds) * math.prod(map(len, settings.values())) > _MOST_CELLS:
-            raise SettingError(f"more than {_MOST_CELLS} cells of {method}: at most so many are possible")
+            raise SettingError(
+                f"more than {_MOST_CELLS} cells of {method}: at most so many are possible"
+            )
         for values, seed in itertools.product(itertools.product(*settings.values()), seeds):
             chosen = dict(zip(settings, values, strict=True))
             facts = {"profile": profile, "seed": seed, **chosen}
             excluding = [entry for entry in without if _leaves_out(entry, method, facts)]
             unused = [entry for entry in unused if entry not in excluding]
             if not excluding:
-                varied = ", ".join(f"{name}={chosen[name]}" for name in settings if len(settings[name]) > 1)
-                add_cell(method, profile, seed, chosen, f"{method} {varied} seed {seed}".replace("  ", " "))
+                varied = ", ".join(
+                    f"{name}={chosen[name]}" for name in settings if len(settings[name]) > 1
+                )
+                add_cell(
+                    method,
+                    profile,
+                    seed,
+                    chosen,
+                    f"{method} {varied} seed {seed}".replace("  ", " "),
+                )
     if unused:
-        raise SettingError(f"without: {unused[0]} leaves nothing out; write names and values as in the grid")
+        raise SettingError(
+            f"without: {unused[0]} leaves nothing out; write names and values as in the grid"
+        )
     if not cells:
-        raise SettingError("The sweep is empty: specify a method, e.g. `workbench sweep simcse --seeds 0-4`.")
+        raise SettingError(
+            "The sweep is empty: specify a method, e.g. `workbench sweep simcse --seeds 0-4`."
+        )
     return list(cells.values())
 
 
 def _leaves_out(entry: Facts, method: str, facts: Facts) -> bool:
-    """Return whether every condition of an entry of `without` holds; its values are read as settings are."""
+    """Return whether every condition of an entry of `without` holds; its values are read as
+    settings are."""
     wanted = {ALIASES.get(name, name): value for name, value in entry.items()}
     if wanted.pop("method", method) != method or not wanted.keys() <= facts.keys():
         return False
@@ -206,8 +232,10 @@ class Sweep:
         return [sys.executable, "-m", "workbench", "run", cell.method, *options, "--", *words]
 
     def start(self, cell: Cell, **environment: str) -> subprocess.Popen[bytes]:
-        """Start a cell as a process that writes to its log and ends with this one, also after kill -9."""
-        lock = self.folder.with_name(f".{self.log(cell).stem}.lock")  # shared with the same cell of other sweeps
+        """Start a cell as a process that writes to its log and ends with this one, also after kill
+        -9."""
+        # Shared with the same cell of other sweeps.
+        lock = self.folder.with_name(f".{self.log(cell).stem}.lock")
         with self.log(cell).open("ab") as log:
             return subprocess.Popen(
                 self.command(cell),
@@ -219,12 +247,17 @@ class Sweep:
             )
 
     def read(self, cell: Cell) -> Facts:
-        """Return a row of `table`; state: finished, running, failed, unfinished, waiting or unreadable."""
+        """Return a row of `table`; state: finished, running, failed, unfinished, waiting or
+        unreadable."""
         path = self.root / cell.path
         run = read_row(path) if (path / "config.json").exists() else {"status": "waiting"}
         state = run["status"]
         failure = run.get("failure") or ""
-        if state == "finished" and self.notebook and (failure or not (path / "notebook.ipynb").is_file()):
+        if (
+            state == "finished"
+            and self.notebook
+            and (failure or not (path / "notebook.ipynb").is_file())
+        ):
             state = "failed" if failure else "unfinished"
         if state != "finished" and is_running(path):
             state = "running"
@@ -235,10 +268,14 @@ class Sweep:
     def missing_stages(self) -> list[list[Cell]]:
         """Return the cells that are not finished: those that need no other, then those that do."""
         missing = [cell for cell in self.cells if self.read(cell)["state"] != "finished"]
-        return [[cell for cell in missing if not cell.needs], [cell for cell in missing if cell.needs]]
+        return [
+            [cell for cell in missing if not cell.needs],
+            [cell for cell in missing if cell.needs],
+        ]
 
     def table(self) -> pd.DataFrame:
-        """Return a row for each cell: cell, method, seed, state, failure (of its last start), seconds, path."""
+        """Return a row for each cell: cell, method, seed, state, failure (of its last start),
+        seconds, path."""
         return pd.DataFrame(map(self.read, self.cells)).astype({"seconds": float})
 
     def summary(self) -> str:
@@ -249,12 +286,14 @@ class Sweep:
 
 
 def open_sweep(cells: list[Cell], runs_root: AnyPath, name: str, *, notebook: bool) -> Sweep:
-    """Check the missing cells' settings and data; write the sweep under `runs_root`, or open that of the same cells."""
+    """Check the missing cells' settings and data; write the sweep under `runs_root`, or open that
+    of the same cells."""
     root = Path(runs_root).expanduser().resolve()
     paths = sorted(cell.path for cell in cells)
     if name and not _NAME.fullmatch(name):
         raise SettingError(
-            f"name={name!r}: a sweep's name has at most 100 letters, digits, spaces and _.,+=@:-, and begins with a "
+            f"name={name!r}: a sweep's name has at most 100 letters, digits, spaces and "
+            "_.,+=@:-, and begins with a "
             "letter or digit"
         )
     methods = list(dict.fromkeys(cell.method for cell in cells))
@@ -272,7 +311,10 @@ def open_sweep(cells: list[Cell], runs_root: AnyPath, name: str, *, notebook: bo
         folder.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder / ".lock"):  # the same command may be starting elsewhere
             if file.exists() and sorted(cell.path for cell in Sweep(folder).cells) != paths:
-                raise RunError(f"the sweep {folder} has other cells; choose another name, finished runs are shared")
+                raise RunError(
+                    f"the sweep {folder} has other cells; choose another name, finished "
+                    "runs are shared"
+                )
             write_json(file, {"notebook": notebook, "cells": [asdict(cell) for cell in cells]})
     return Sweep(folder)
 
@@ -291,7 +333,12 @@ def list_sweeps(runs_root: AnyPath = "runs") -> list[Sweep]:
 def find_sweep(name: str, runs_root: AnyPath = "runs") -> Sweep:
     """Return the sweep of this name, or the only one whose name begins so. Raises RunError."""
     sweeps = list_sweeps(runs_root)
-    near = [each for each in sweeps if each.name == name] or [each for each in sweeps if each.name.startswith(name)]
+    near = [each for each in sweeps if each.name == name] or [
+        each for each in sweeps if each.name.startswith(name)
+    ]
     if len(near) != 1:
-        raise RunError(f"{len(near)} sweeps under {runs_root} begin with {name!r}; see `workbench sweep status`")
+        raise RunError(
+            f"{len(near)} sweeps under {runs_root} begin with {name!r}; see `workbench "
+            "sweep status`"
+        )
     return near[0]

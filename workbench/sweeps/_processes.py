@@ -1,4 +1,5 @@
-"""Run the cells of a sweep: on this machine, or on a Slurm cluster as jobs that requeue themselves through submitit."""
+"""Run the cells of a sweep: on this machine, or on a Slurm cluster as jobs that requeue themselves
+through submitit."""
 
 import os
 import re
@@ -25,7 +26,8 @@ from workbench.sweeps._cells import Cell, Sweep, merge_grids, open_sweep, plan_c
 _JOBS = "slurm.json"  # job id -> path of its cell
 _REQUEUES = 1000  # starts after a time limit until submitit gives up
 _NOTICE = 90  # seconds before the time limit at which a cell is interrupted
-_UNTIL_ENDED = 12  # seconds until an interrupted cell is killed; 15 s after Ctrl-C the command itself ends
+# Seconds until an interrupted cell is killed; 15 s after Ctrl-C the command itself ends.
+_UNTIL_ENDED = 12
 _UNTIL_KILLED = 900  # seconds that a job waits for its end once Slurm has ended its job
 
 
@@ -33,15 +35,16 @@ _UNTIL_KILLED = 900  # seconds that a job waits for its end once Slurm has ended
 class Slurm:
     """Resources of each cell on the cluster; None is the cluster's default.
 
-    minutes: time limit of one start; a cell that reaches it is requeued and goes on from its last state. memory: in
-    GB. options: any other long option of sbatch, such as {"account": "mine"}.
+    minutes: time limit of one start; a cell that reaches it is requeued and goes on from its last
+        state. memory: in GB. options: any other long option of sbatch, such as {"account": "mine"}.
     """
 
     partition: str | None = None
     gpus: int = 0
     cpus: int | None = None
     memory: float | None = None
-    minutes: Annotated[int, pydantic.Field(ge=3)] = 60  # Slurm may send the signal a minute before the notice
+    # Slurm may send the signal a minute before the notice.
+    minutes: Annotated[int, pydantic.Field(ge=3)] = 60
     options: Facts = pydantic.Field(default_factory=dict)
 
 
@@ -60,7 +63,8 @@ def sweep(
     slurm: Slurm | None = None,
     notebook: bool = True,
 ) -> Sweep:
-    """Run the missing cells of a sweep and return it; a cell that fails raises nothing: see `Sweep.table`.
+    """Run the missing cells of a sweep and return it; a cell that fails raises nothing: see
+    `Sweep.table`.
 
     Raises SettingError or DataError before anything is run, and RunError if Slurm accepts no jobs.
 
@@ -68,20 +72,26 @@ def sweep(
         methods: Names, or name -> grid of that method only.
         seeds: "0-4", a number, or numbers.
         profile: Of every method.
-        grid: Setting -> its values (a single one without a list); every method runs every combination.
-        without: One or several combinations to leave out: {"method": ..., setting: value, ...}, all of which must hold.
+        grid: Setting -> its values (a single one without a list); every method runs every
+            combination.
+        without: One or several combinations to leave out: {"method": ..., setting: value, ...}, all
+            of which must hold.
         runs_root: The folder of runs.
         name: Of the sweep; by default its methods and a checksum of its contents.
         jobs: Cells at a time; 0: one per GPU, or one without GPUs; on Slurm without a limit.
         dry: Only check the cells and write them down.
-        slurm: Resources of each cell on a Slurm cluster, to which all are submitted; None: this machine.
-        notebook: Execute the method's notebook in each cell, as a record; False: only train and evaluate.
+        slurm: Resources of each cell on a Slurm cluster, to which all are submitted; None: this
+            machine.
+        notebook: Execute the method's notebook in each cell, as a record; False: only train and
+            evaluate.
     """
     if isinstance(methods, str):
         methods = [methods]
     own = methods if isinstance(methods, Mapping) else dict.fromkeys(methods)
     grids = {method: merge_grids(method, grid or {}, own[method] or {}) for method in own}
-    cells = plan_cells(grids, read_seeds(seeds), profile, without if isinstance(without, Sequence) else [without])
+    cells = plan_cells(
+        grids, read_seeds(seeds), profile, without if isinstance(without, Sequence) else [without]
+    )
     made = open_sweep(cells, runs_root, name, notebook=notebook)
     print(made.summary())
     if slurm and not dry:
@@ -92,7 +102,8 @@ def sweep(
 
 
 def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
-    """Run the missing cells except those that need a failed one; however this ends, its cells end too."""
+    """Run the missing cells except those that need a failed one; however this ends, its cells end
+    too."""
     stages = sweep.missing_stages()
     missing = [cell for stage in stages for cell in stage]
     numbers = count(1)
@@ -117,7 +128,10 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
         row = sweep.read(cell)
         if row["state"] == "finished":
             return f"finished {cell.title} ({time.monotonic() - started:.0f} s)"
-        return f"failed   {cell.title}: {row['failure'] or f'exit code {process.returncode}'}\n  log: {sweep.log(cell)}"
+        return (
+            f"failed   {cell.title}: {row['failure'] or f'exit code {process.returncode}'}\n "
+            f" log: {sweep.log(cell)}"
+        )
 
     with ThreadPoolExecutor(len(environments)) as pool:
         try:
@@ -142,9 +156,15 @@ def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, st
             gpus = [name for name in re.split(r"[\s,]+", named) if name not in ("", "-1")]
     size = max((config.num_processes for config in configs), default=1)
     if gpus and size > len(gpus):
-        raise SettingError(f"a cell has num_processes={size}, but only {len(gpus)} GPUs are visible")
-    groups = [",".join(gpus[first : first + size]) for first in range(0, len(gpus) - size + 1, size)]
-    own = [{"CUDA_VISIBLE_DEVICES": group} for group in groups][: jobs or None] or [{}] * max(1, jobs)
+        raise SettingError(
+            f"a cell has num_processes={size}, but only {len(gpus)} GPUs are visible"
+        )
+    groups = [
+        ",".join(gpus[first : first + size]) for first in range(0, len(gpus) - size + 1, size)
+    ]
+    own = [{"CUDA_VISIBLE_DEVICES": group} for group in groups][: jobs or None] or [{}] * max(
+        1, jobs
+    )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // len(own))))
     return [{"OMP_NUM_THREADS": threads, **each} for each in own]
@@ -153,9 +173,8 @@ def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, st
 def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
     """Submit the cells that are neither finished nor in the queue, those that others need first.
 
-    Each stage is an array of jobs, which Slurm limits to MaxArraySize (often 1,001); `at_once` of them run at a time
-    (0: no limit). Raises RunError if Slurm accepts no job.
-    """
+    Each stage is an array of jobs, which Slurm limits to MaxArraySize (often 1,001); `at_once` of
+    them run at a time (0: no limit). Raises RunError if Slurm accepts no job."""
     import submitit
 
     jobs = queued(sweep)
@@ -182,7 +201,8 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
             )
             with executor.batch():
                 for cell in cells:
-                    work: Any = submitit.helpers.FunctionSequence()  # requeued at a time limit or a preemption
+                    # Requeued at a time limit or a preemption.
+                    work: Any = submitit.helpers.FunctionSequence()
                     work.add(run_cell, sweep.folder, cell)
                     started.append(executor.submit(work))
         except RuntimeError as problem:
@@ -193,7 +213,8 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
 
 
 def run_cell(folder: Path, cell: Cell) -> None:
-    """Run a cell as the work of one job. Raises RunError if it failed, so that Slurm shows the job as failed."""
+    """Run a cell as the work of one job. Raises RunError if it failed, so that Slurm shows the job
+    as failed."""
     sweep = Sweep(folder)
     code = sweep.start(cell).wait()
     if code in (-signal.SIGTERM, -signal.SIGUSR2):
@@ -203,14 +224,18 @@ def run_cell(folder: Path, cell: Cell) -> None:
 
 
 def queued(sweep: Sweep) -> dict[str, str]:
-    """Return job id -> path of the cells that wait or run in Slurm; without submissions Slurm is not asked."""
+    """Return job id -> path of the cells that wait or run in Slurm; without submissions Slurm is
+    not asked."""
     submitted = read_json(sweep.folder / _JOBS) if (sweep.folder / _JOBS).exists() else {}
-    listed = _call("squeue", "--me", "--noheader", "--array", "--format=%i").split() if submitted else []
+    listed = (
+        _call("squeue", "--me", "--noheader", "--array", "--format=%i").split() if submitted else []
+    )
     return {job: submitted[job] for job in listed if job in submitted}
 
 
 def cancel(sweep: Sweep) -> int:
-    """Remove a sweep's jobs from Slurm and return their number; started again, each cell goes on."""
+    """Remove a sweep's jobs from Slurm and return their number; started again, each cell goes
+    on."""
     if jobs := queued(sweep):
         _call("scancel", *jobs)
     return len(jobs)
@@ -218,7 +243,11 @@ def cancel(sweep: Sweep) -> int:
 
 def _call(*command: str) -> str:
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=120
+        ).stdout
     except (OSError, subprocess.SubprocessError) as problem:
         why = getattr(problem, "stderr", None) or problem
-        raise RunError(f"{command[0]} failed ({str(why).strip()}); use a machine of the Slurm cluster") from None
+        raise RunError(
+            f"{command[0]} failed ({str(why).strip()}); use a machine of the Slurm cluster"
+        ) from None

@@ -23,9 +23,16 @@ def train_run(path: str) -> None:
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
-    # The process that started these has released the run: if it dies, these continue, and no other may join them.
+    # The process that started these has released the run: if it dies, these continue, and no other
+    # may join them.
     _lock = lock_run(run.path) if torch.distributed.get_rank() == 0 else None
-    fit(METHODS[config.method](config), load_training(config), load_dev(config), run=run, callbacks=[send_row])
+    fit(
+        METHODS[config.method](config),
+        load_training(config),
+        load_dev(config),
+        run=run,
+        callbacks=[send_row],
+    )
     torch.distributed.destroy_process_group()
 
 

@@ -12,23 +12,38 @@ from workbench.errors import RunError
 from workbench.runs import Run
 from workbench.training._listeners import Listener, Row
 
-_ROW_MARK = "\x1e"  # precedes a row of the history as JSON; the ASCII record separator, as in RFC 7464
+# Precedes a row of the history as JSON; the ASCII record separator, as in RFC 7464.
+_ROW_MARK = "\x1e"
 
 
 def fit_in_processes(
-    config: TrainingConfig, dev: Pairs | None, run: Run | None, callbacks: Sequence[Listener], *, quiet: bool
+    config: TrainingConfig,
+    dev: Pairs | None,
+    run: Run | None,
+    callbacks: Sequence[Listener],
+    *,
+    quiet: bool,
 ) -> None:
-    """Train `run` in as many new processes of this machine as its setting says; they load the data themselves.
+    """Train `run` in as many new processes of this machine as its setting says; they load the data
+    themselves.
 
-    Raises RunError without a run or a dev set, and with the last lines of output if a process fails.
-    """
+    Raises RunError without a run or a dev set, and with the last lines of output if a process
+    fails."""
     if run is None or dev is None:
-        raise RunError("several processes load their data themselves: pass run and dev, or set num_processes=1")
+        raise RunError(
+            "several processes load their data themselves: pass run and dev, or set num_processes=1"
+        )
     if run.facts().get("trained"):  # by processes that the user started with torchrun
         return
     last_lines = deque(maxlen=30)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command = [*torchrun, f"--nproc-per-node={config.num_processes}", "-m", "workbench.training", str(run.path)]
+    command = [
+        *torchrun,
+        f"--nproc-per-node={config.num_processes}",
+        "-m",
+        "workbench.training",
+        str(run.path),
+    ]
     run.release()  # to the first of the processes
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
@@ -47,7 +62,9 @@ def fit_in_processes(
             launched.terminate()
             raise
     if launched.returncode:
-        raise RunError("\n".join([f"training ended with exit code {launched.returncode}:", *last_lines]))
+        raise RunError(
+            "\n".join([f"training ended with exit code {launched.returncode}:", *last_lines])
+        )
     run.acquire()
 
 

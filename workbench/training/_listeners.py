@@ -17,7 +17,8 @@ Listener = Callable[[Row], None]
 
 
 class Progress:
-    """Print loss, dev Spearman, time passed and time left, every 3 seconds at first and less often later."""
+    """Print loss, dev Spearman, time passed and time left, every 3 seconds at first and less often
+    later."""
 
     def __init__(self, done: int, total: int) -> None:
         self.done = done
@@ -39,7 +40,9 @@ class Progress:
         if now < self._next and step < self.total:
             return
         rate = (now - self._started) / max(1, step - self.done)
-        passed, rest = (timedelta(seconds=round(each)) for each in (row["seconds"], rate * (self.total - step)))
+        passed, rest = (
+            timedelta(seconds=round(each)) for each in (row["seconds"], rate * (self.total - step))
+        )
         left = f", {rest} left" if self.done < step < self.total else ""
         news = "  ".join(filter(None, [self._loss, self._dev]))
         print(f"step {step:>6}/{self.total}  {news}  {passed}{left}", flush=True)
@@ -48,7 +51,8 @@ class Progress:
 
 @contextmanager
 def open_tracker(config: TrainingConfig, run: Run | None) -> Iterator[list[Listener]]:
-    """Yield a listener that sends rows to the tracker of the setting `report_to`; none without a run or a tracker."""
+    """Yield a listener that sends rows to the tracker of the setting `report_to`; none without a
+    run or a tracker."""
     if run is None or config.report_to is None:
         yield []
         return
@@ -76,6 +80,8 @@ def open_tracker(config: TrainingConfig, run: Run | None) -> Iterator[list[Liste
         log = tracker.log
         close = tracker.finish
     try:
-        yield [lambda row: log({name: row[name] for name in row if name != "step"}, step=row["step"])]
+        yield [
+            lambda row: log({name: row[name] for name in row if name != "step"}, step=row["step"])
+        ]
     finally:
         close()

@@ -28,7 +28,10 @@ from workbench.training._state import State
 
 _LOG = logging.getLogger("workbench")
 _MIN_STEPS = 30  # fewer cause a warning
-_TOO_SHORT = "%d steps with %d evaluation(s) on dev are too few to learn from; raise epochs, or lower batch_size"
+_TOO_SHORT = (
+    "%d steps with %d evaluation(s) on dev are too few to learn from; raise epochs, or lower "
+    "batch_size"
+)
 
 
 @steady_stdout()  # a closed pipe or a full disk ends the lines of progress alone
@@ -45,24 +48,29 @@ def fit(
 
     Args:
         data: Training set of the kind that the method reads.
-        dev: Scored pairs that choose the checkpoint: the first with the highest Spearman after step 0, or from step 0
-            with the setting `keep_start`. If None, the last step is kept.
-        run: Receives history, training state and encoder. An unfinished run resumes from its state, a finished one is
-            not trained again. If None, nothing is saved.
+        dev: Scored pairs that choose the checkpoint: the first with the highest Spearman after step
+            0, or from step 0 with the setting `keep_start`. If None, the last step is kept.
+        run: Receives history, training state and encoder. An unfinished run resumes from its state,
+            a finished one is not trained again. If None, nothing is saved.
         callbacks: Called with every finished row of the history, a dict.
 
     Raises:
         DataError: `dev` cannot choose a checkpoint, or the method cannot train on `data`.
-        RunError: The loss is not finite, a training state cannot be read, or the run began with other inputs.
+        RunError: The loss is not finite, a training state cannot be read, or the run began with
+            other inputs.
     """
-    inputs = {"train": (data.source, data.checksum), "encoder": (method.encoder.source, method.starting_weights)}
+    inputs = {
+        "train": (data.source, data.checksum),
+        "encoder": (method.encoder.source, method.starting_weights),
+    }
     if dev is not None:
         inputs["dev"] = dev.source, dev.checksum
     if run and process_rank() == 0:
         run.record(inputs)
     if dev is not None and len(np.unique(dev.gold)) < 2:
         raise DataError(
-            f"{dev.name}: {len(dev.gold)} pair(s) with one and the same gold cannot choose a checkpoint; use a dev set "
+            f"{dev.name}: {len(dev.gold)} pair(s) with one and the same gold cannot "
+            "choose a checkpoint; use a dev set "
             "whose gold differs, or dev=None to keep the last step"
         )
     if run and run.finished:
@@ -81,7 +89,13 @@ def fit(
 
 
 def _fit_here(
-    method: Method, data: Any, dev: Pairs | None, run: Run | None, callbacks: Sequence[Listener], *, quiet: bool
+    method: Method,
+    data: Any,
+    dev: Pairs | None,
+    run: Run | None,
+    callbacks: Sequence[Listener],
+    *,
+    quiet: bool,
 ) -> pd.DataFrame:
     """Train in this process, which may be one of several."""
     config = method.config
@@ -102,10 +116,15 @@ def _fit_here(
         state = State(folder / "checkpoint" / "state.safetensors", method)
         step, rows = state.load()
         if run and step == 0 and weights_checksum(method.encoder) != method.starting_weights:
-            raise RunError("this method has been trained already: build it again, so that the run starts at its start")
+            raise RunError(
+                "this method has been trained already: build it again, so that the run "
+                "starts at its start"
+            )
         if saved_run:
             saved_run.record(
-                device=f"cuda: {torch.cuda.get_device_name(device)}" if device.type == "cuda" else device.type,
+                device=f"cuda: {torch.cuda.get_device_name(device)}"
+                if device.type == "cuda"
+                else device.type,
                 precision=method.encoder.training_precision,
                 threads=torch.get_num_threads(),
                 trained=False,
@@ -126,7 +145,9 @@ def _fit_here(
         elif saved_run:
             record.save_encoder()
         last = record.rows[-1]["step"]
-        stopped = f"step {last} of {plan.steps}: {record.reason_to_stop()}" if last < plan.steps else ""
+        stopped = (
+            f"step {last} of {plan.steps}: {record.reason_to_stop()}" if last < plan.steps else ""
+        )
         if stopped and prints:
             print(f"stopped at {stopped}", flush=True)
         if saved_run:
@@ -137,7 +158,9 @@ def _fit_here(
         return history
 
 
-def _train(method: Method, plan: Plan, record: Record, state: State, step: int, *, saves_state: bool) -> None:
+def _train(
+    method: Method, plan: Plan, record: Record, state: State, step: int, *, saves_state: bool
+) -> None:
     """Take the steps after `step`, until the end of the plan or a reason to stop."""
     config = method.config
     model = nn.parallel.DistributedDataParallel(method) if plan.world > 1 else method
@@ -155,7 +178,11 @@ def _train(method: Method, plan: Plan, record: Record, state: State, step: int, 
         saves = saves_state and plan.is_due(step, config.save_steps)
         if not (evaluates or saves or plan.is_due(step, config.logging_steps)):
             continue
-        row: Row = {"step": step, "epoch": round(step / plan.epoch_steps, 6), "learning_rate": plan.rate(step)}
+        row: Row = {
+            "step": step,
+            "epoch": round(step / plan.epoch_steps, 6),
+            "learning_rate": plan.rate(step),
+        }
         row |= record.losses(step)
 
         ended = step >= plan.steps
@@ -170,7 +197,9 @@ def _train(method: Method, plan: Plan, record: Record, state: State, step: int, 
     record.flush()
 
 
-def _take_step(method: Method, model: nn.Module, plan: Plan, state: State, step: int) -> dict[str, Tensor]:
+def _take_step(
+    method: Method, model: nn.Module, plan: Plan, state: State, step: int
+) -> dict[str, Tensor]:
     """Take one step and return its loss terms. Nothing here waits for the device."""
     optimizer, scaler = state.optimizer, state.scaler
     torch.manual_seed(plan.seed(step))
@@ -188,11 +217,14 @@ def _take_step(method: Method, model: nn.Module, plan: Plan, state: State, step:
 
 
 def _to_device(batch: Any, device: torch.device) -> Any:
-    """Return a batch on the device, copied from pinned memory while the device goes on computing."""
+    """Return a batch on the device, copied from pinned memory while the device goes on
+    computing."""
     if isinstance(batch, Tensor):
         if device.type == "cuda":
             batch = batch.pin_memory()
         return batch.to(device, non_blocking=True)
     if isinstance(batch, dict):
         return {name: _to_device(part, device) for name, part in batch.items()}
-    return [_to_device(part, device) for part in batch] if isinstance(batch, (list, tuple)) else batch
+    return (
+        [_to_device(part, device) for part in batch] if isinstance(batch, (list, tuple)) else batch
+    )

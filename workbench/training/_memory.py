@@ -10,7 +10,8 @@ _WINDOW = 10  # steps whose shapes show how much memory a step needs
 
 
 class HeapTrimmer:
-    """Return the memory that glibc keeps after it was freed, whenever a training has grown by a tenth.
+    """Return the memory that glibc keeps after it was freed, whenever a training has grown by a
+    tenth.
 
     Batches of ever other shapes fragment the heap: with 64 sentences in two views all-MiniLM has
     1.7 GB resident after 5 steps, and 2.1 GB and rising after 60 without this.
@@ -24,7 +25,8 @@ class HeapTrimmer:
         self._needed = 0
 
     def after_step(self) -> None:
-        """Compare the resident memory with that of the steps after the last time, and trim the heap."""
+        """Compare the resident memory with that of the steps after the last time, and trim the
+        heap."""
         if self._trim is None:
             return
         pages = int(Path("/proc/self/statm").read_text().split()[1])

@@ -12,7 +12,8 @@ from workbench.errors import RunError
 
 @dataclass(frozen=True)
 class Plan:
-    """Rows, learning rate and seed of each step, from the settings and the step's number (from 0)."""
+    """Rows, learning rate and seed of each step, from the settings and the step's number (from
+    0)."""
 
     config: TrainingConfig
     examples: int  # of the prepared training set
@@ -22,13 +23,15 @@ class Plan:
     def __post_init__(self) -> None:
         if self.world > 1 and self.examples < self.config.batch_size:
             raise RunError(
-                f"{self.examples} examples do not fill one batch of {self.config.batch_size} for several processes; "
+                f"{self.examples} examples do not fill one batch of "
+                f"{self.config.batch_size} for several processes; "
                 "lower batch_size or set num_processes=1"
             )
 
     @property
     def epoch_steps(self) -> int:
-        """Batches per epoch; several processes, which gather equal shares, leave out one that is not full."""
+        """Batches per epoch; several processes, which gather equal shares, leave out one that is
+        not full."""
         size = self.config.batch_size
         return self.examples // size if self.world > 1 else -(-self.examples // size)
 
@@ -41,7 +44,9 @@ class Plan:
         """Return this process's share of the step's examples."""
         epoch, place = divmod(step, self.epoch_steps)
         size = self.config.batch_size
-        batch = _epoch_order(self.config.seed, epoch, self.examples)[place * size : (place + 1) * size]
+        batch = _epoch_order(self.config.seed, epoch, self.examples)[
+            place * size : (place + 1) * size
+        ]
         return batch.reshape(self.world, -1)[self.rank].tolist()
 
     def rate(self, step: int) -> float:
@@ -54,10 +59,15 @@ class Plan:
 
     def seed(self, step: int) -> int:
         """Return the seed of the step's dropout masks, which each process draws for itself."""
-        return int(np.random.SeedSequence([self.config.seed, step, self.rank]).generate_state(1, np.uint64)[0])
+        return int(
+            np.random.SeedSequence([self.config.seed, step, self.rank]).generate_state(
+                1, np.uint64
+            )[0]
+        )
 
     def is_due(self, step: int, every: int) -> bool:
-        """Return whether something done every so many steps, and at the end, is done after `step` steps."""
+        """Return whether something done every so many steps, and at the end, is done after `step`
+        steps."""
         return step % every == 0 or step >= self.steps
 
 

@@ -23,13 +23,16 @@ from workbench.runs import read_stored_table, short_value
 from workbench.training._listeners import Listener, Row
 
 _LOG = logging.getLogger("workbench")
-_WATCHED, _MOST_TARGETS = 4, 20  # queries of dev whose rankings are kept, and their targets, which a chart has room for
-_FAR_BELOW = 3  # evaluations of dev in a row that end training: one or two can be a dip that a run recovers from
+# Queries of dev whose rankings are kept, and their targets, which a chart has room for.
+_WATCHED, _MOST_TARGETS = 4, 20
+# Evaluations of dev in a row that end training: one or two can be a dip that a run recovers from.
+_FAR_BELOW = 3
 
 
 @dataclass
 class Record:
-    """History and best encoder of a training, in `folder`; only the first of several processes measures and writes."""
+    """History and best encoder of a training, in `folder`; only the first of several processes
+    measures and writes."""
 
     method: Method
     dev: Pairs | None
@@ -39,12 +42,17 @@ class Record:
 
     def __post_init__(self) -> None:
         dev, folder, rows = self.dev, self.folder, self.rows
-        groups = [] if dev is None else ranking_groups(dev.sentence1, dev.sentence2, dev.gold).values()
-        shown = [group for group in groups if len(group.pairs) <= _MOST_TARGETS and np.ptp(group.gold)]
+        groups = (
+            [] if dev is None else ranking_groups(dev.sentence1, dev.sentence2, dev.gold).values()
+        )
+        shown = [
+            group for group in groups if len(group.pairs) <= _MOST_TARGETS and np.ptp(group.gold)
+        ]
         watched = folder / "watched.csv"
         self._watched = shown[:_WATCHED]
         self._scores = []
-        if rows and watched.is_file():  # a continued training keeps what was measured before its last state
+        # A continued training keeps what was measured before its last state.
+        if rows and watched.is_file():
             earlier: Any = read_stored_table(watched)
             self._scores.append(earlier[earlier["step"] <= rows[-1]["step"]])
         elif rows:  # the file was deleted, which a message proposes for one that cannot be read
@@ -60,12 +68,18 @@ class Record:
             )
 
     def _measured(self, first: int) -> list[float]:
-        """Return every dev Spearman so far, from the step `first` on; -inf if scores were all equal."""
-        values = [row["dev_spearman"] for row in self.rows if row["step"] >= first and "dev_spearman" in row]
+        """Return every dev Spearman so far, from the step `first` on; -inf if scores were all
+        equal."""
+        values = [
+            row["dev_spearman"]
+            for row in self.rows
+            if row["step"] >= first and "dev_spearman" in row
+        ]
         return [-inf if isnan(value) else value for value in values]
 
     def reason_to_stop(self) -> str:
-        """Return why training ends before its last step, "" if it goes on; the history alone decides it."""
+        """Return why training ends before its last step, "" if it goes on; the history alone
+        decides it."""
         config = self.method.config
         measured = self._measured(self._first)
         if config.patience and measured:
@@ -80,24 +94,29 @@ class Record:
         return ""
 
     def add(self, terms: dict[str, Tensor]) -> None:
-        """Add the loss terms of one step, on their device: reading them every step would wait for it."""
+        """Add the loss terms of one step, on their device: reading them every step would wait for
+        it."""
         for name, value in terms.items():
             self._sums[name] = self._sums.get(name, 0) + value.detach()
         self._steps += 1
 
     def losses(self, step: int) -> dict[str, float]:
-        """Return the mean loss, terms and observations since the last call; RunError if one is not finite."""
+        """Return the mean loss, terms and observations since the last call; RunError if one is not
+        finite."""
         terms = {name: float(value) / self._steps for name, value in self._sums.items()}
         if not all(map(isfinite, terms.values())):
             rate = self.method.config.learning_rate
-            raise RunError(f"the loss is not finite at step {step} ({terms}); lower learning_rate={rate:g}")
+            raise RunError(
+                f"the loss is not finite at step {step} ({terms}); lower learning_rate={rate:g}"
+            )
         self._sums = {}
         self._steps = 0
         observed = {f"observed_{name}": value for name, value in self.method.observations().items()}
         return {"loss": sum(terms.values())} | terms | observed
 
     def evaluate(self, step: int) -> dict[str, float]:
-        """Return the values of dev; save the encoder if the step may be kept and its Spearman is the greatest."""
+        """Return the values of dev; save the encoder if the step may be kept and its Spearman is
+        the greatest."""
         if self.dev is None or process_rank() != 0:
             return {}
         with self.method.encoder.encode_as_in_training():
@@ -106,12 +125,17 @@ class Record:
         spearman = values["dev_spearman"]
         best = max(self._measured(self._first), default=-inf)
         if isnan(spearman) and -inf not in self._measured(0):  # once
-            _LOG.warning("step %d: all scores on %s are equal, so dev cannot choose a checkpoint", step, self.dev.name)
+            _LOG.warning(
+                "step %d: all scores on %s are equal, so dev cannot choose a checkpoint",
+                step,
+                self.dev.name,
+            )
         if step >= self._first and (best == -inf or spearman > best):
             start = (self._measured(0) or [spearman])[0]
             comparison = " It is worse than its start:" if spearman < start else ""
             self.save_encoder(
-                f"{comparison} Spearman x 100 on {self.dev.name} is {100 * spearman:.2f}, before training "
+                f"{comparison} Spearman x 100 on {self.dev.name} is "
+                f"{100 * spearman:.2f}, before training "
                 f"{100 * start:.2f}."
             )
         return values
@@ -119,7 +143,12 @@ class Record:
     def _watch(self, step: int, scores: np.ndarray) -> None:
         """Keep the scores of the watched queries in watched.csv, written whole like history.csv."""
         for group in self._watched:
-            facts = {"step": step, "query": group.query, "target": group.targets, "gold": group.gold}
+            facts = {
+                "step": step,
+                "query": group.query,
+                "target": group.targets,
+                "gold": group.gold,
+            }
             self._scores.append(pd.DataFrame(facts | {"score": scores[group.pairs]}))
         if self._scores:
             self._write_table("watched.csv", pd.concat(self._scores))
@@ -148,7 +177,8 @@ class Record:
         config, method = self.method.config, type(self.method).__name__
         card = {
             "title": f"{method} on {short_value(config.train)}, seed {config.seed}",
-            "description": f"{method} from {short_value(config.encoder)}, settings {config.digest()}.{note}",
+            "description": f"{method} from {short_value(config.encoder)}, settings "
+            f"{config.digest()}.{note}",
             "base_model": config.encoder,
             "datasets": [config.train],
             "tags": [config.method],

@@ -25,7 +25,8 @@ class State:
         is_fp16 = method.encoder.training_precision == "fp16"
         self.scaler = torch.amp.GradScaler(method.encoder.device.type, enabled=is_fp16)
         self.tensors = {f"weights.{name}": value for name, value in method.state_dict().items()}
-        # A weight with two names, such as the bias of a masked-language head, is saved under the first.
+        # A weight with two names, such as the bias of a masked-language head, is saved under the
+        # first.
         parameters = dict(method.named_parameters())
         for name, _ in method.named_parameters(remove_duplicate=False):
             if name not in parameters:
@@ -38,8 +39,14 @@ class State:
             self.tensors |= {f"{kind}.{name}": value for kind, value in moments.items()}
 
     def save(self, step: int, rows: list[Row]) -> None:
-        """Write the state next to the last one and rename it into place. Raise RunError if it cannot be written."""
-        facts = {"step": step, "settings": self.settings, "scaler": self.scaler.state_dict(), "rows": rows}
+        """Write the state next to the last one and rename it into place. Raise RunError if it
+        cannot be written."""
+        facts = {
+            "step": step,
+            "settings": self.settings,
+            "scaler": self.scaler.state_dict(),
+            "rows": rows,
+        }
         facts["sha256"] = weights_checksum(self.tensors)
         try:
             self.path.parent.mkdir(exist_ok=True)
@@ -48,12 +55,14 @@ class State:
                 save_file(tensors, fresh, {"state": json.dumps(facts)})
         except (OSError, SafetensorError) as error:
             raise RunError(
-                f"the training state of step {step} cannot be written to {self.path} ({error}); free some space and "
+                f"the training state of step {step} cannot be written to {self.path} "
+                f"({error}); free some space and "
                 "run again: it resumes from the last state"
             ) from error
 
     def load(self) -> tuple[int, list[Row]]:
-        """Load the state; return its step and history, (0, []) if there is none. Raises RunError if it is damaged."""
+        """Load the state; return its step and history, (0, []) if there is none. Raises RunError if
+        it is damaged."""
         if not self.path.exists():
             return 0, []
         try:
@@ -69,7 +78,8 @@ class State:
             self.scaler.load_state_dict(facts["scaler"])
         except Exception as error:  # whatever is wrong with the file
             raise RunError(
-                f"the training state {self.path} cannot be used ({error!r}); delete this file to train again from the "
+                f"the training state {self.path} cannot be used ({error!r}); delete this "
+                "file to train again from the "
                 "start of this run"
             ) from error
         with torch.no_grad():
@@ -79,10 +89,14 @@ class State:
 
 
 def _make_optimizer(method: Method) -> torch.optim.AdamW:
-    """Return fused AdamW; matrices and embeddings decay, biases (relative-position ones too) and norms do not."""
+    """Return fused AdamW; matrices and embeddings decay, biases (relative-position ones too) and
+    norms do not."""
     groups = {True: [], False: []}
     for name, parameter in method.named_parameters():
         groups[parameter.ndim > 1 and "bias" not in name].append(parameter)
     decay = method.config.weight_decay
-    parameters = [{"params": group, "weight_decay": decay if decays else 0.0} for decays, group in groups.items()]
+    parameters = [
+        {"params": group, "weight_decay": decay if decays else 0.0}
+        for decays, group in groups.items()
+    ]
     return torch.optim.AdamW(parameters, lr=method.config.learning_rate, fused=True)

@@ -1,4 +1,5 @@
-"""Views of finished runs and their rankings: tables, figures, HTML, live views. None needs torch to be imported."""
+"""Views of finished runs and their rankings: tables, figures, HTML, live views. None needs torch to
+be imported."""
 
 from workbench.views.ask import Ask as Ask, Why as Why
 from workbench.views.comparison import (

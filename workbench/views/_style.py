@@ -1,7 +1,7 @@
 """Colours, text and layout of all views: HTML with the classes of `STYLES`, and figures.
 
-Front ends clean the HTML of untrusted notebooks: each colour comes with a sign, and styles are in the elements.
-"""
+Front ends clean the HTML of untrusted notebooks: each colour comes with a sign, and styles are in
+the elements."""
 
 import json
 import re
@@ -20,21 +20,36 @@ import pandas as pd
 import plotly.graph_objects as go
 import plotly.io as pio
 
-# Okabe and Ito's colours, which readers of every colour vision tell apart, and two more for many labels.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888", "#9467BD", "#A6761D"]
+# Okabe and Ito's colours, which readers of every colour vision tell apart, and two more for many
+# labels.
+COLOURS = [
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#888888",
+    "#9467BD",
+    "#A6761D",
+]
 GREY = "#767776"  # of lines and words that are no data: readable on white and on nearly black
 WIDEST = 800  # pixels; an output of JupyterLab has 844 on a screen of 1280
-# class -> style. A notebook gets them in its elements (`inlined`), a page and the live views as rules. "shade0" to
-# "shade4": at gold's rank, and up to 1/6, 1/3, 1/2 and all of the list away from it, light to dark, so that they differ
-# without hue too; the text on them is dark in every theme. "pro" and "con": of words that bring two sentences together
-# (blue) or apart (orange), from little to much.
-STYLES: dict[str, str] = json.loads((Path(__file__).parent / "styles.json").read_text(encoding="utf-8"))
+# class -> style. A notebook gets them in its elements (`inlined`), a page and the live views as
+# rules. "shade0" to "shade4": at gold's rank, and up to 1/6, 1/3, 1/2 and all of the list away from
+# it, light to dark, so that they differ without hue too; the text on them is dark in every theme.
+# "pro" and "con": of words that bring two sentences together (blue) or apart (orange), from little
+# to much.
+STYLES: dict[str, str] = json.loads(
+    (Path(__file__).parent / "styles.json").read_text(encoding="utf-8")
+)
 _CLASSES = re.compile(r'class="((?:{0})(?: (?:{0}))*)"'.format("|".join(STYLES)))
 _LONG = 160  # characters of the name of a row; a tooltip has the rest
 
 
 def plain(text: object) -> str:
-    """Return text that plotly shows as it is: neither markup nor mathematics, which JupyterLab sees between dollars."""
+    """Return text that plotly shows as it is: neither markup nor mathematics, which JupyterLab sees
+    between dollars."""
     return escape(str(text), quote=False).replace("$", "&#36;")
 
 
@@ -69,15 +84,19 @@ def letters(count: int) -> list[str]:
     return ["".join(name) for name in islice(names, count)]
 
 
-def laid_out(figure: go.Figure, title: str, *, width: int = 720, height: int = 380, **layout: Any) -> go.Figure:
+def laid_out(
+    figure: go.Figure, title: str, *, width: int = 720, height: int = 380, **layout: Any
+) -> go.Figure:
     """Return the figure with the common layout: the title at the left, next to plotly's buttons.
 
-    A figure that is to be wider than `WIDEST` takes the width of the output. `height` is without the title.
-    """
-    lines = textwrap.wrap(title, (min(width, WIDEST) - 300) // 8)  # 300 for the buttons, 8 for a character
+    A figure that is to be wider than `WIDEST` takes the width of the output. `height` is without
+    the title."""
+    # 300 for the buttons, 8 for a character.
+    lines = textwrap.wrap(title, (min(width, WIDEST) - 300) // 8)
     top = 50 + 20 * len(lines)
     is_wide = width > WIDEST
-    figure.layout["template"] = figure_theme()  # plotly would merge an updated one name by name, 0.4 s for each figure
+    # Plotly would merge an updated one name by name, 0.4 s for each figure.
+    figure.layout["template"] = figure_theme()
     return figure.update_layout(
         title={
             "text": "<br>".join(map(plain, lines)),
@@ -109,11 +128,14 @@ def figure_theme() -> dict[str, Any]:
 
 def inlined(html: str) -> str:
     """Return the HTML with styles in its elements, for a front end without style sheets."""
-    return _CLASSES.sub(lambda match: f'style="{";".join(STYLES[name] for name in match[1].split())}"', html)
+    return _CLASSES.sub(
+        lambda match: f'style="{";".join(STYLES[name] for name in match[1].split())}"', html
+    )
 
 
 def tag(kind: str, /, *inside: object, **attributes: object) -> str:
-    """Return an element around HTML. The values of attributes are escaped; an attribute that is "" is left out."""
+    """Return an element around HTML. The values of attributes are escaped; an attribute that is ""
+    is left out."""
     written = ""
     for name, value in attributes.items():
         if value != "":
@@ -130,13 +152,18 @@ def paragraph(html: str, **attributes: object) -> str:
     return tag("p", html, class_="head", **attributes)
 
 
-def table_tag(heads: str, labels: Sequence[str] | Mapping[str, object], rows: Iterable[str], caption: str = "") -> str:
-    """Return a table of headings and rows, both HTML; further headings are `labels`, as text, like the caption."""
+def table_tag(
+    heads: str, labels: Sequence[str] | Mapping[str, object], rows: Iterable[str], caption: str = ""
+) -> str:
+    """Return a table of headings and rows, both HTML; further headings are `labels`, as text, like
+    the caption."""
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     short = shortened(labels, 24)
     head = heads + "".join(th(short[label], "name", label) for label in labels)
     body = "".join(rows)
-    return f'<table class="ranks">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return (
+        f'<table class="ranks">{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    )
 
 
 def td(html: object, kind: str = "number", **attributes: object) -> str:
@@ -144,10 +171,16 @@ def td(html: object, kind: str = "number", **attributes: object) -> str:
 
 
 def th(text: str, kind: str = "number", title: str = "") -> str:
-    return tag("th", escape(text), class_=f"{kind} heading", scope="col", title=title) if text else td("", kind)
+    return (
+        tag("th", escape(text), class_=f"{kind} heading", scope="col", title=title)
+        if text
+        else td("", kind)
+    )
 
 
-def grid(values: pd.DataFrame, largest: float, written: Callable[[float], str], caption: str = "") -> str:
+def grid(
+    values: pd.DataFrame, largest: float, written: Callable[[float], str], caption: str = ""
+) -> str:
     """Return a table of numbers whose cells are shaded by size: blue above 0, orange below.
 
     `largest` has the darkest shade; `written` formats a value; nan leaves a cell empty.

@@ -1,4 +1,5 @@
-"""The widgets of the live views: a table over plain columns, a panel of HTML, and the frame of a view."""
+"""The widgets of the live views: a table over plain columns, a panel of HTML, and the frame of a
+view."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,18 +15,26 @@ from workbench.views._style import STYLES, inlined, problem_html
 
 HERE = Path(__file__).parent
 _RULES = [(HERE / "table.css").read_text(encoding="utf-8")]
-_RULES += [f":is(.workbench-panel, .workbench-page) .{name} {{ {style} }}" for name, style in STYLES.items()]
-_RULES += [f".workbench-table .{name} {{ {style} }}" for name, style in STYLES.items() if name.startswith("shade")]
+_RULES += [
+    f":is(.workbench-panel, .workbench-page) .{name} {{ {style} }}"
+    for name, style in STYLES.items()
+]
+_RULES += [
+    f".workbench-table .{name} {{ {style} }}"
+    for name, style in STYLES.items()
+    if name.startswith("shade")
+]
 STYLE_SHEET = "\n".join(_RULES)
 
 
 class TableWidget(anywidget.AnyWidget):
-    """The rows of a data frame, which a browser sorts, searches and limits; each choice is a trait, set by both sides.
+    """The rows of a data frame, which a browser sorts, searches and limits; each choice is a trait,
+    set by both sides.
 
     `chosen` is a row number, -1 for none; `ticked` are row numbers; `sort` is [column, descending];
-    `limits` is column -> [low, high], both inclusive, None for no limit. `listed` has the numbers of the
-    rows that remain, in their order; the kernel computes it, so it is right without a browser too.
-    """
+    `limits` is column -> [low, high], both inclusive, None for no limit. `listed` has the numbers
+    of the rows that remain, in their order; the kernel computes it, so it is right without a
+    browser too."""
 
     _esm, _css = HERE / "table.js", STYLE_SHEET
     label = traitlets.Unicode("rows").tag(sync=True)
@@ -41,15 +50,18 @@ class TableWidget(anywidget.AnyWidget):
     ticked = traitlets.List().tag(sync=True)
     height = traitlets.Int(420).tag(sync=True)
 
-    def set_rows(self, frame: pd.DataFrame, columns: Sequence[Mapping[str, Any]], texts: Sequence[str] = ()) -> None:
+    def set_rows(
+        self, frame: pd.DataFrame, columns: Sequence[Mapping[str, Any]], texts: Sequence[str] = ()
+    ) -> None:
         """Replace all rows.
 
-        columns: For each its name and, if needed, title, hover, digits, limit (True: limits in its heading), error (the
-            column of shares that shade it).
-        texts: A further text of each row, which is searched and not shown.
-        """
+        columns: For each its name and, if needed, title, hover, digits, limit (True: limits in its
+            heading), error (the column of shares that shade it).
+        texts: A further text of each row, which is searched and not shown."""
         self._frame = frame.reset_index(drop=True)
-        searched = {name: list(map(str, frame[name])) for name in frame.select_dtypes(exclude="number")}
+        searched = {
+            name: list(map(str, frame[name])) for name in frame.select_dtypes(exclude="number")
+        }
         if texts:
             searched["searched"] = list(texts)
         rows = ["\n".join(row).casefold() for row in zip(*searched.values(), strict=True)]
@@ -57,7 +69,9 @@ class TableWidget(anywidget.AnyWidget):
         with self.hold_sync():
             self.columns = list(columns)
             self.extra = {}
-            self.data = {name: _bytes(values) for name, values in frame.select_dtypes("number").items()} | searched
+            self.data = {
+                name: _bytes(values) for name, values in frame.select_dtypes("number").items()
+            } | searched
             self._list()
 
     def order_by(self, name: str, values: np.ndarray, sort: list[Any]) -> None:
@@ -92,7 +106,8 @@ def _bytes(values: Any) -> bytes:
 
 
 class Panel(anywidget.AnyWidget):
-    """HTML drawn by the kernel; `pressed` is called with the value of a button that is pressed in it."""
+    """HTML drawn by the kernel; `pressed` is called with the value of a button that is pressed in
+    it."""
 
     _esm, _css = HERE / "panel.js", STYLE_SHEET
     html = traitlets.Unicode().tag(sync=True)
@@ -117,7 +132,9 @@ class View(ipywidgets.VBox):
     def select(self, **values: Any) -> None:
         """Set controls from code by their names; TypeError for an unknown name."""
         if unknown := values.keys() - set(self.settable):
-            raise TypeError(f"select has no {', '.join(sorted(unknown))}; it takes {', '.join(self.settable)}")
+            raise TypeError(
+                f"select has no {', '.join(sorted(unknown))}; it takes {', '.join(self.settable)}"
+            )
         for name in filter(values.__contains__, self.settable):
             setattr(self, name, values[name])
 
@@ -148,17 +165,23 @@ class TypedView(View):
         return f"<p>Run the cell to change it.</p>{or_problem(lambda: self.html(is_static=True))}"
 
 
-def dropdown(name: str, options: Mapping[Any, str], changed: Callable[..., None]) -> ipywidgets.Dropdown:
-    """Return a list of choices, value -> text, that calls `changed` when the reader chooses another."""
+def dropdown(
+    name: str, options: Mapping[Any, str], changed: Callable[..., None]
+) -> ipywidgets.Dropdown:
+    """Return a list of choices, value -> text, that calls `changed` when the reader chooses
+    another."""
     layout = {"width": "auto", "max_width": "22em", "min_width": "0"}
-    control = ipywidgets.Dropdown(description=name, style={"description_width": "initial"}, layout=layout)
+    control = ipywidgets.Dropdown(
+        description=name, style={"description_width": "initial"}, layout=layout
+    )
     offer(control, options, next(iter(options), None))
     control.observe(changed, "value")
     return control
 
 
 def offer(control: ipywidgets.Dropdown, options: Mapping[Any, str], default: Any) -> None:
-    """Offer other choices, value -> text, and keep the value if it is among them; hide a list of one."""
+    """Offer other choices, value -> text, and keep the value if it is among them; hide a list of
+    one."""
     value = control.value if control.value in options else default
     control.options, control.value = [(text, value) for value, text in options.items()], value
     control.layout.display = None if len(options) > 1 else "none"
@@ -167,18 +190,23 @@ def offer(control: ipywidgets.Dropdown, options: Mapping[Any, str], default: Any
 def text_area(name: str, text: str, rows: int = 2) -> ipywidgets.Textarea:
     """Return a field for text with its name above it."""
     layout = {"width": "98%", "flex_flow": "column"}
-    return ipywidgets.Textarea(text, description=name, rows=rows, style={"description_width": "initial"}, layout=layout)
+    return ipywidgets.Textarea(
+        text, description=name, rows=rows, style={"description_width": "initial"}, layout=layout
+    )
 
 
 def value_of(name: str) -> property:
-    """Return a property that reads and sets the value of a view's control; TraitError for a value without a choice."""
+    """Return a property that reads and sets the value of a view's control; TraitError for a value
+    without a choice."""
     return property(
-        lambda view: view.controls[name].value, lambda view, value: setattr(view.controls[name], "value", value)
+        lambda view: view.controls[name].value,
+        lambda view, value: setattr(view.controls[name], "value", value),
     )
 
 
 def or_problem(draw: Callable[[], str]) -> str:
-    """Return what `draw` draws, or HTML that says why it cannot; a user's own encoder may raise anything."""
+    """Return what `draw` draws, or HTML that says why it cannot; a user's own encoder may raise
+    anything."""
     try:
         return draw()
     except Exception as problem:

@@ -1,4 +1,5 @@
-"""Live views of sentences that are typed: their ranking by several encoders, and the words that a cosine depends on."""
+"""Live views of sentences that are typed: their ranking by several encoders, and the words that a
+cosine depends on."""
 
 import logging
 import math
@@ -31,13 +32,17 @@ Encoders = Mapping[str, Any] | Sequence[Any] | None  # as `Ask` takes them
 WORDS = "word-overlap"  # the name of `WordOverlap`, where an encoder can be named
 _BUNDLED = ["english-encoder"]  # the encoder if no other is given
 # Parts of a path that do not tell encoders apart: common names of folders, and digests.
-_DULL = re.compile(r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?|[0-9a-f]{8,}(-s\d+)?")
+_DULL = re.compile(
+    r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?|[0-9a-f]{8,}(-s\d+)?"
+)
 _SHOWN = 50  # targets, those nearest under gold or an encoder
 _SIDES = ("query", "target", "second target")
 _SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces between words
 _WORD = re.compile(rf"\s*(?:[{_SPACELESS}]|[^\s{_SPACELESS}]+)\s*")
 _BLOCK = "display:inline-block;vertical-align:top;margin-right:1em"
-_WORDS_NOTE = "Each number is the fall of {what} without that word. {signs} The contributions do not add up."
+_WORDS_NOTE = (
+    "Each number is the fall of {what} without that word. {signs} The contributions do not add up."
+)
 _MOST_SETS = 5000  # of words that are left out together, of one size
 _EQUAL = 1e-6  # cosines of float32 that are as near as this are equal
 _SWAPS = ["encoder", "change", "words", "sides", "sentences", "before", "after"]
@@ -46,17 +51,26 @@ _TWO = ("the first cosine minus the second", "▲: the word favours the first ta
 
 
 def named(encoders: Encoders) -> dict[str, Any]:
-    """Return label -> encoder; those in a list are labelled by the last part of their path that tells them apart."""
+    """Return label -> encoder; those in a list are labelled by the last part of their path that
+    tells them apart."""
     if isinstance(encoders, Mapping):
         return {str(label): source for label, source in encoders.items()}
     found = dict[str, Any]()
-    sources = [encoders] if isinstance(encoders, str | Path) else _BUNDLED if encoders is None else encoders
+    sources = (
+        [encoders]
+        if isinstance(encoders, str | Path)
+        else _BUNDLED
+        if encoders is None
+        else encoders
+    )
     for source in sources:
         path = getattr(source, "path", source)
         if isinstance(path, str | Path):
             folder = Path(path)
             parts = (folder.resolve() if folder.is_dir() else folder).parts
-            name = next((part for part in reversed(parts) if not _DULL.fullmatch(part)), str(source))
+            name = next(
+                (part for part in reversed(parts) if not _DULL.fullmatch(part)), str(source)
+            )
         else:
             name = getattr(source, "__name__", type(source).__name__)
         labels = chain([name], (f"{name} {number}" for number in count(2)))
@@ -65,7 +79,8 @@ def named(encoders: Encoders) -> dict[str, Any]:
 
 
 class WordOverlap:
-    """A baseline without an encoder: the cosine of the sets of words of two sentences (hashed to 8,192 numbers)."""
+    """A baseline without an encoder: the cosine of the sets of words of two sentences (hashed to
+    8,192 numbers)."""
 
     def __init__(self) -> None:
         from sklearn.feature_extraction.text import HashingVectorizer
@@ -98,7 +113,8 @@ def _without_warnings() -> Iterator[None]:
 
 
 class Vectors:
-    """Unit vectors of sentences under one encoder, which is loaded on first use; each sentence is encoded once."""
+    """Unit vectors of sentences under one encoder, which is loaded on first use; each sentence is
+    encoded once."""
 
     def __init__(self, label: str, source: Any) -> None:
         self.label = label
@@ -107,7 +123,8 @@ class Vectors:
 
     @cached_property
     def model(self) -> Any:
-        """Load the encoder, in fp32: bf16 may not resolve the effect of a word. EncoderError if it cannot be read."""
+        """Load the encoder, in fp32: bf16 may not resolve the effect of a word. EncoderError if it
+        cannot be read."""
         if isinstance(self.source, str) and self.source == WORDS:
             return WordOverlap()
         from workbench.checkpoints import find_checkpoint
@@ -133,12 +150,14 @@ class Vectors:
 
     def cosines(self, first: Sequence[str], second: Sequence[str]) -> np.ndarray:
         """Return the cosine of each pair of sentences, [n]."""
-        if isinstance(self.model, WordOverlap):  # in sparse rows: 8,192 columns of 10,000 targets are 655 MB
+        # In sparse rows: 8,192 columns of 10,000 targets are 655 MB.
+        if isinstance(self.model, WordOverlap):
             return self.model.score(list(first), list(second))
         return np.einsum("nd,nd->n", self(first), self(second))
 
     def leads(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
-        """Return the cosine of each query and target, less that of its second target if there is one, [n]."""
+        """Return the cosine of each query and target, less that of its second target if there is
+        one, [n]."""
         query, target, *other = zip(*texts, strict=True)
         return self.cosines(query, target) - sum(self.cosines(query, one) for one in other)
 
@@ -154,20 +173,28 @@ class Untrained:
         from workbench.evaluation import load_baseline
         from workbench.methods import METHODS
 
-        config: Any = Run(self.path).config.model_copy(update={"precision": "fp32", "device": "auto"})
-        return METHODS[config.method](config).encoder if config.method in METHODS else load_baseline(config)
+        config: Any = Run(self.path).config.model_copy(
+            update={"precision": "fp32", "device": "auto"}
+        )
+        return (
+            METHODS[config.method](config).encoder
+            if config.method in METHODS
+            else load_baseline(config)
+        )
 
 
 @_without_warnings()
 def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
-    """Return scores of the pairs under an encoder, cached if these have a `name`; return other sources as they are."""
+    """Return scores of the pairs under an encoder, cached if these have a `name`; return other
+    sources as they are."""
     is_name = isinstance(source, str | Path)
     if not (is_name or callable(source) or hasattr(source, "encode")):
         return source
     from workbench.evaluation import evaluate, evaluate_model
 
     if is_name and name and source != WORDS:
-        # "fp32" is named, because under "auto" the cache may contain scores of an earlier version in bf16.
+        # "fp32" is named, because under "auto" the cache may contain scores of an earlier version
+        # in bf16.
         config = BaselineConfig(encoder=str(source), suites=[name], precision="fp32")
         root = cache_folder() / "scores"
         path = run_path(config, root)
@@ -203,19 +230,21 @@ def _usable(encoders: Sequence[Vectors], sentences: Sequence[str]) -> tuple[list
 class Ask(TypedView):
     """Rank targets for a query under each encoder, while they are typed: table and slope chart.
 
-    Ranks are compared with those of the first encoder. Each sentence is encoded once, so an edit costs only what it
-    changed. Of many targets the nearest are shown.
-    """
+    Ranks are compared with those of the first encoder. Each sentence is encoded once, so an edit
+    costs only what it changed. Of many targets the nearest are shown."""
 
     settable = ("query", "targets")
     query, targets = map(value_of, settable)
 
-    def __init__(self, encoders: Encoders = None, query: str = "", targets: Sequence[str] = ()) -> None:
+    def __init__(
+        self, encoders: Encoders = None, query: str = "", targets: Sequence[str] = ()
+    ) -> None:
         """Show a query; everything but the encoders can be edited in the view.
 
         Args:
-            encoders: label -> a bundled name, a folder, a hub id, "word-overlap", a `Run`, an `Encoder`, a method, or a
-                function from sentences to vectors; or a list of them; None: the bundled encoder.
+            encoders: label -> a bundled name, a folder, a hub id, "word-overlap", a `Run`, an
+                `Encoder`, a method, or a function from sentences to vectors; or a list of them;
+                None: the bundled encoder.
             targets: Sentences, such as those of a whole set.
         """
         self._vectors = [Vectors(*one) for one in named(encoders).items()]
@@ -233,16 +262,21 @@ class Ask(TypedView):
             return problems
         return problems + view_html(self._view(encoders), is_live=not is_static, targets=_SHOWN)
 
-    def to_html(self, path: str | Path, *, encoder: bool = False, precision: Precision = "int8") -> Path:
-        """Write a page of the ranking, or with `encoder=True` one that ranks what is typed, in any browser, offline.
+    def to_html(
+        self, path: str | Path, *, encoder: bool = False, precision: Precision = "int8"
+    ) -> Path:
+        """Write a page of the ranking, or with `encoder=True` one that ranks what is typed, in any
+        browser, offline.
 
-        precision: Of the weights in the page. Raises EncoderError for an encoder that a page cannot contain, see
-        `workbench.views.offline.pack_encoder`, and ValueError for another precision.
-        """
+        precision: Of the weights in the page. Raises EncoderError for an encoder that a page cannot
+            contain, see `workbench.views.offline.pack_encoder`, and ValueError for another
+            precision."""
         target = Path(path).expanduser()
         if encoder:
             query, *lines = self._sentences()
-            models = {one.label: None if one.source == WORDS else one.model for one in self._vectors}
+            models = {
+                one.label: None if one.source == WORDS else one.model for one in self._vectors
+            }
             return write_offline(target, models, query, lines, precision)
         ranking = inlined(self.html(is_static=True))
         with atomic_write(target) as file:
@@ -254,16 +288,19 @@ class Ask(TypedView):
 
     def _view(self, encoders: Sequence[Vectors]) -> QueryView:
         query, *lines = self._sentences()
-        scores = {vectors.label: vectors.cosines([query] * len(lines), lines) for vectors in encoders}
+        scores = {
+            vectors.label: vectors.cosines([query] * len(lines), lines) for vectors in encoders
+        }
         return QueryView.from_scores(query, lines, None, scores)
 
 
 class Why(TypedView):
-    """Show on which words the similarity of a query and a target depends, under each encoder, while they are typed.
+    """Show on which words the similarity of a query and a target depends, under each encoder, while
+    they are typed.
 
-    Each word is left out in turn. With a second target everything is about the difference of the two cosines, and the
-    smallest change after which the targets change places is shown: `smallest_swaps`.
-    """
+    Each word is left out in turn. With a second target everything is about the difference of the
+    two cosines, and the smallest change after which the targets change places is shown:
+    `smallest_swaps`."""
 
     settable = ("query", "target", "other")
     query, target, other = map(value_of, settable)
@@ -279,8 +316,8 @@ class Why(TypedView):
     ) -> None:
         """Show three sentences; `encoders` as of `Ask`, or of a `RunPicker`. `other` may be "".
 
-        vocabulary: Words that are put in, one at a time, to see which of them makes the targets change places.
-        """
+        vocabulary: Words that are put in, one at a time, to see which of them makes the targets
+            change places."""
         self._vectors = [Vectors(*one) for one in named(encoders).items()]
         self.vocabulary = list(vocabulary)
         fields = {
@@ -316,11 +353,11 @@ class Why(TypedView):
 
 
 def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.DataFrame:
-    """Return the cosine of a query and a target, and how much of it is lost without each word of all sentences.
+    """Return the cosine of a query and a target, and how much of it is lost without each word of
+    all sentences.
 
-    The cosine of a second target is subtracted. Columns: labels of the encoders; rows: side ("query", "target", "second
-    target") and word; the first, of the side "all", has the cosine.
-    """
+    The cosine of a second target is subtracted. Columns: labels of the encoders; rows: side
+    ("query", "target", "second target") and word; the first, of the side "all", has the cosine."""
     names = [("all", "")]
     texts = [sentences]
     for side, sentence in enumerate(sentences):
@@ -338,19 +375,27 @@ def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.Da
 
 
 def reasons_html(encoders: Sequence[Vectors], sentences: Sequence[str], *, name: str = "") -> str:
-    """Return the words of query and targets with their effects under each encoder that can be read."""
+    """Return the words of query and targets with their effects under each encoder that can be
+    read."""
     encoders, problems = _usable(encoders, sentences)
     if not encoders:
         return problems
     effects = word_effects(encoders, sentences)
     what, signs = _ONE if len(sentences) == 2 else _TWO
-    full = ", ".join(f"{escape(str(label))} <b>{value:.3f}</b>" for label, value in effects.iloc[0].items())
+    full = ", ".join(
+        f"{escape(str(label))} <b>{value:.3f}</b>" for label, value in effects.iloc[0].items()
+    )
     largest = float(effects.iloc[1:].abs().to_numpy().max(initial=0))
     words = [
-        f'<div style="{_BLOCK}">{grid(part.droplevel("side"), largest, _format_effect, str(side))}</div>'
+        f'<div style="{_BLOCK}">'
+        f"{grid(part.droplevel('side'), largest, _format_effect, str(side))}</div>"
         for side, part in effects.iloc[1:].groupby(level="side", sort=False)
     ]
-    title = paragraph(f"<b>Why {escape(name)}?</b> {escape(sentences[1])}", role="status") if name else ""
+    title = (
+        paragraph(f"<b>Why {escape(name)}?</b> {escape(sentences[1])}", role="status")
+        if name
+        else ""
+    )
     explained = paragraph(tag("small", _WORDS_NOTE.format(what=what, signs=signs)))
     return problems + framed(title, paragraph(f"{what.capitalize()}: {full}"), *words, explained)
 
@@ -364,13 +409,13 @@ def smallest_swaps(
 ) -> pd.DataFrame:
     """Return by encoder the smallest changes after which the two targets of a query change places.
 
-    A row with change "without": the fewest words, at most three (fewer of more than 32 words), of any of the sentences,
-    that are left out together; no sentence becomes empty. "with": the word of `vocabulary` that is put in, at any place
-    of any sentence. Of several changes of one size the one with the clearest new order is returned. An encoder without
-    a change has no row, nor has one whose cosines are equal. Columns: encoder, change, words, sides (of the words:
-    "query", "target" or "second target"), sentences (the three, changed), before and after (the first cosine minus the
-    second, in [-2, 2]). DataError unless there are three sentences.
-    """
+    A row with change "without": the fewest words, at most three (fewer of more than 32 words), of
+    any of the sentences, that are left out together; no sentence becomes empty. "with": the word of
+    `vocabulary` that is put in, at any place of any sentence. Of several changes of one size the
+    one with the clearest new order is returned. An encoder without a change has no row, nor has one
+    whose cosines are equal. Columns: encoder, change, words, sides (of the words: "query", "target"
+    or "second target"), sentences (the three, changed), before and after (the first cosine minus
+    the second, in [-2, 2]). DataError unless there are three sentences."""
     if len(sentences) != 3:
         raise DataError("type a second target, to see what makes the two targets change places")
     words = [_WORD.findall(sentence) for sentence in sentences]
@@ -380,7 +425,11 @@ def smallest_swaps(
     made = "sentences with a word of the vocabulary put in"
     require_at_most(gaps * len(vocabulary), MOST_CHANGED, made, remedy)
     longer = [
-        ((word,), (_SIDES[side],), _replaced(sentences, side, [*one[:place], f" {word} ", *one[place:]]))
+        (
+            (word,),
+            (_SIDES[side],),
+            _replaced(sentences, side, [*one[:place], f" {word} ", *one[place:]]),
+        )
         for side, one in enumerate(words)
         for place in range(len(one) + 1)
         for word in vocabulary
@@ -392,7 +441,9 @@ def smallest_swaps(
             for left in combinations(places, size):
                 changed = sentences
                 for side in {side for side, _ in left}:
-                    kept = [word for place, word in enumerate(words[side]) if (side, place) not in left]
+                    kept = [
+                        word for place, word in enumerate(words[side]) if (side, place) not in left
+                    ]
                     changed = _replaced(changed, side, kept)
                 if all(changed):
                     names = tuple(words[side][place].strip() for side, place in left)
@@ -406,7 +457,8 @@ def smallest_swaps(
 
 
 def _most_left_out(words: int) -> int:
-    """Return how many of so many words are left out together: three, or fewer if there would be too many sets."""
+    """Return how many of so many words are left out together: three, or fewer if there would be too
+    many sets."""
     return next((size for size in (3, 2) if math.comb(words, size) <= _MOST_SETS), 1)
 
 
@@ -415,8 +467,11 @@ def _replaced(sentences: Sequence[str], side: int, words: Sequence[str]) -> list
     return [text if place == side else sentence for place, sentence in enumerate(sentences)]
 
 
-def _clearest_swap(vectors: Vectors, sentences: Sequence[str], changes: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Return the change that turns the lead round furthest, if any: its words to its lead, as of `_SWAPS`."""
+def _clearest_swap(
+    vectors: Vectors, sentences: Sequence[str], changes: Sequence[Any]
+) -> tuple[Any, ...] | None:
+    """Return the change that turns the lead round furthest, if any: its words to its lead, as of
+    `_SWAPS`."""
     before = float(vectors.leads([sentences])[0])
     if not changes or abs(before) < _EQUAL:
         return None
@@ -428,7 +483,9 @@ def _clearest_swap(vectors: Vectors, sentences: Sequence[str], changes: Sequence
     return *changes[best], before, float(after[best])
 
 
-def _swaps_html(encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str]) -> str:
+def _swaps_html(
+    encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str]
+) -> str:
     """Return a sentence for each encoder and kind of change."""
     table = smallest_swaps(encoders, sentences, vocabulary).set_index(["encoder", "change"])
     most = _most_left_out(sum(len(_WORD.findall(sentence)) for sentence in sentences))

@@ -1,4 +1,5 @@
-"""Intervals and paired tests of finished runs over the pairs of a suite, and one table of all labels on all suites."""
+"""Intervals and paired tests of finished runs over the pairs of a suite, and one table of all
+labels on all suites."""
 
 import html
 import json
@@ -40,34 +41,40 @@ _LATEX = {"±": r"$\pm$", " ↑": r"$^{\uparrow}$", " ↓": r"$^{\downarrow}$"}
 
 
 def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.DataFrame:
-    """Return label, seed, value, low, high: the score of each run with its 95% bootstrap interval over pairs.
+    """Return label, seed, value, low, high: the score of each run with its 95% bootstrap interval
+    over pairs.
 
-    The score is Spearman in [-1, 1], or the accuracy on a transfer task. Pairs of an average are drawn within each of
-    its sets. If all runs (of `finished_runs`) have one label, the first run's encoder before training comes first.
-    """
+    The score is Spearman in [-1, 1], or the accuracy on a transfer task. Pairs of an average are
+    drawn within each of its sets. If all runs (of `finished_runs`) have one label, the first run's
+    encoder before training comes first."""
     options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
     rows = []
     for label, seed, path, stage in finished.with_start(runs):
-        interval = read_or_warn(path, partial(resampled, bootstrap_interval, stage=stage, **options))
+        interval = read_or_warn(
+            path, partial(resampled, bootstrap_interval, stage=stage, **options)
+        )
         rows += [(label, seed, *interval)] if interval else []
     return pd.DataFrame(rows, columns=["label", "seed", "value", "low", "high"])
 
 
-def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples: int = 1000) -> pd.DataFrame:
+def paired_tests(
+    runs: pd.DataFrame, suite: str, baseline: str = "", *, samples: int = 1000
+) -> pd.DataFrame:
     """Test every run against the baseline's run of the same seed, or its first, on the same pairs.
 
     Args:
         runs: As `finished_runs` returns them.
         suite: A set, or an average of sets, whose pairs are exchanged within each set.
-        baseline: A label, or "before": each run's own encoder before training; by default the first SimCSE, otherwise
-            the first label, and "before" if there is one label only.
+        baseline: A label, or "before": each run's own encoder before training; by default the first
+            SimCSE, otherwise the first label, and "before" if there is one label only.
         samples: Number of resamples, and of permutations.
 
     Returns:
-        label, seed, against, difference of Spearman or accuracy in [-2, 2] (positive: better than the baseline), low,
-        high (95% bootstrap interval over pairs), p_value (permutation test), pairs, mean and std of the difference over
-        the label's seeds, mean_low and mean_high (95% t interval over seeds; nan if two are compared with one run).
-        `summarize_tests` puts it into words.
+        label, seed, against, difference of Spearman or accuracy in [-2, 2] (positive: better than
+        the baseline), low, high (95% bootstrap interval over pairs), p_value (permutation test),
+        pairs, mean and std of the difference over the label's seeds, mean_low and mean_high (95% t
+        interval over seeds; nan if two are compared with one run). `summarize_tests` puts it into
+        words.
 
     Raises ValueError if there is no such label, or if two runs scored different pairs.
     """
@@ -83,7 +90,9 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
         if test:
             of_run = run["label"], run["seed"], f"{name}, seed {seed}"
             rows.append((*of_run, *interval, test[1], int(run["pairs"])))
-    table = pd.DataFrame(rows, columns=["label", "seed", "against", "difference", "low", "high", "p_value", "pairs"])
+    table = pd.DataFrame(
+        rows, columns=["label", "seed", "against", "difference", "low", "high", "p_value", "pairs"]
+    )
     ends = {}
     for label, group in table.groupby("label"):
         # Differences from one run are not independent: they have no interval.
@@ -104,20 +113,24 @@ def smallest_differences(
     power: float = 0.8,
     samples: int = 1000,
 ) -> pd.DataFrame:
-    """Return the smallest true difference from the baseline that a suite and a number of seeds can show.
+    """Return the smallest true difference from the baseline that a suite and a number of seeds can
+    show.
 
     Args:
         runs, suite: As for `paired_tests`.
-        baseline: As for `paired_tests`; two trained settings differ less by pair than a run and its start, "before".
+        baseline: As for `paired_tests`; two trained settings differ less by pair than a run and its
+            start, "before".
         seeds: Numbers of seeds, each at least 2.
-        power: Probability of a 95% interval (`hierarchical_interval`) without 0 if this is the difference.
+        power: Probability of a 95% interval (`hierarchical_interval`) without 0 if this is the
+            difference.
         samples: Number of resamples of the pairs.
 
     Returns:
-        label, against, pairs (a quarter, all, and four times those of the suite), seeds, smallest, and the two standard
-        deviations that it follows from: seed_std, of the difference over seeds (the label's times the root of 2 if it
-        is compared with one run; both nan for one seed), and pairs_std, over pairs in
-        common to all seeds. Differences of Spearman or accuracy are in [0, 2].
+        label, against, pairs (a quarter, all, and four times those of the suite), seeds, smallest,
+        and the two standard deviations that it follows from: seed_std, of the difference over seeds
+        (the label's times the root of 2 if it is compared with one run; both nan for one seed), and
+        pairs_std, over pairs in common to all seeds. Differences of Spearman or accuracy are in [0,
+        2].
     """
     name = baseline_of(runs, baseline)
     measure = measure_of(runs)
@@ -146,7 +159,9 @@ def smallest_differences(
             pairs_std = float(effects_of_pairs(draws).std()) / math.sqrt(times)
             smallest = smallest_difference(float(seed_std), n, power=power, pairs_std=pairs_std)
             rows.append((label, name, round(times * pairs[0]), n, smallest, seed_std, pairs_std))
-    return pd.DataFrame(rows, columns=["label", "against", "pairs", "seeds", "smallest", "seed_std", "pairs_std"])
+    return pd.DataFrame(
+        rows, columns=["label", "against", "pairs", "seeds", "smallest", "seed_std", "pairs_std"]
+    )
 
 
 def baseline_of(runs: pd.DataFrame, baseline: str) -> str:
@@ -180,13 +195,17 @@ def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
         "no clear difference on these pairs": ~((percent["low"] > 0) | (percent["high"] < 0)),
         "clear on these pairs, but under 0.1 points": percent["difference"].abs() < 0.1,
         "clear on these pairs; no interval over seeds": percent["mean_low"].isna(),
-        "clear on these pairs, not over seeds": (percent["mean_low"] <= 0) & (percent["mean_high"] >= 0),
+        "clear on these pairs, not over seeds": (percent["mean_low"] <= 0)
+        & (percent["mean_high"] >= 0),
     }
     otherwise = "clear on these pairs and over seeds"
-    ends = percent["mean_low"].map(" [{:z.2f}, ".format) + percent["mean_high"].map("{:z.2f}]".format)
+    ends = percent["mean_low"].map(" [{:z.2f}, ".format) + percent["mean_high"].map(
+        "{:z.2f}]".format
+    )
     columns = {
         "difference": percent["difference"].map("{:+z.2f}".format),
-        "95% interval": percent["low"].map("{:+z.2f} to ".format) + percent["high"].map("{:+z.2f}".format),
+        "95% interval": percent["low"].map("{:+z.2f} to ".format)
+        + percent["high"].map("{:+z.2f}".format),
         "p": tests["p_value"].map(lambda p: "< 0.001" if p < 0.001 else f"{p:.3g}"),
         "over seeds": percent["mean"].map("{:+z.2f}".format) + ends.replace(" [nan, nan]", ""),
         "reads as": np.select([*readings.values()], [*readings], otherwise),
@@ -197,7 +216,8 @@ def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_with_start(run: Run) -> str:
-    """Return a sentence: is the run better than its start, on an average of sets or its first suite?"""
+    """Return a sentence: is the run better than its start, on an average of sets or its first
+    suite?"""
     if not run.has(BEFORE):
         return "The start was not evaluated, so the run cannot be compared with it."
     if finished.is_its_start(run):
@@ -208,24 +228,40 @@ def compare_with_start(run: Run) -> str:
     measure = "spearman" if "spearman" in metrics[suite] else "accuracy"
     interval = resampled(bootstrap_interval, run, suite, base=(run.path, BEFORE), measure=measure)
     value, low, high = (100 * number for number in interval)
-    if math.isnan(low):  # value may be a number: the interval needs most resamples to have a correlation
+    # Value may be a number: the interval needs most resamples to have a correlation.
+    if math.isnan(low):
         cause = "all its gold scores, or those of an encoder, are equal or differ too little"
-        return f"Not comparable with its start on {suite}: {cause}. Use another suite or a lower learning_rate."
-    text = f"its start on {suite}: {value:+.1f} {measure} x 100, 95% interval {low:+.1f} to {high:+.1f}."
+        return (
+            f"Not comparable with its start on {suite}: {cause}. Use another suite or a "
+            "lower learning_rate."
+        )
+    text = (
+        f"its start on {suite}: {value:+.1f} {measure} x 100, 95% interval {low:+.1f} to "
+        f"{high:+.1f}."
+    )
     if low > 0:
         return f"Better than {text}"
     if high < 0:
         return f"Worse than {text} Try a lower learning_rate, fewer epochs, or more training data."
-    return f"Not clearly different from {text} Try more training data, more epochs or more test pairs."
+    return (
+        f"Not clearly different from {text} Try more training data, more epochs or more test pairs."
+    )
 
 
 def resampled(
-    resample: Callable[..., Any], run: Run, suite: str, *, stage: str = "", base: tuple[Any, ...] = (), **options: Any
+    resample: Callable[..., Any],
+    run: Run,
+    suite: str,
+    *,
+    stage: str = "",
+    base: tuple[Any, ...] = (),
+    **options: Any,
 ) -> list[float]:
-    """Return the numbers of `resample`, with these `options`, for a run, or for it and a `base` (folder and stage).
+    """Return the numbers of `resample`, with these `options`, for a run, or for it and a `base`
+    (folder and stage).
 
-    Raises RunError if a run cannot be read or has no pairs of the suite, ValueError if the two scored different pairs.
-    """
+    Raises RunError if a run cannot be read or has no pairs of the suite, ValueError if the two
+    scored different pairs."""
     pairs, predicted = _scores_on(run, suite, stage, base)
     return list(resample(pairs["gold"], *predicted, sets=pairs["suite"].tolist(), **options))
 
@@ -243,7 +279,8 @@ def _scores_on(
         own_file = run.path / stage / "scores.csv"
         base_file = base_run.path / base[1] / "scores.csv"
         raise ValueError(
-            f"{own_file} and {base_file} have different pairs of {suite!r}; score both runs on one version of the set"
+            f"{own_file} and {base_file} have different pairs of {suite!r}; score both "
+            "runs on one version of the set"
         )
     return pairs, [pairs["predicted"], other["predicted"]]
 
@@ -258,7 +295,8 @@ def _scored_pairs(run: Run, stage: str, suite: str) -> dict[str, np.ndarray]:
     if len(sets) == 1:
         return parts[sets[0]]
     return {
-        column: np.concatenate([parts[name][column] for name in sets]) for column in ("suite", *_IDENTITY, "predicted")
+        column: np.concatenate([parts[name][column] for name in sets])
+        for column in ("suite", *_IDENTITY, "predicted")
     }
 
 
@@ -268,16 +306,20 @@ def _read_columns(path: str, stage: str, _changed: int) -> dict[str, dict[str, n
     table = Run(path).scores(stage)
     columns = {column: table[column].to_numpy() for column in ("suite", *_IDENTITY, "predicted")}
     rows_of = table.groupby("suite", sort=False).indices
-    return {str(suite): {column: values[rows] for column, values in columns.items()} for suite, rows in rows_of.items()}
+    return {
+        str(suite): {column: values[rows] for column, values in columns.items()}
+        for suite, rows in rows_of.items()
+    }
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Spearman or accuracy x 100, mean ± deviation over seeds, of every label (row) on every suite (column).
+    """Spearman or accuracy x 100, mean ± deviation over seeds, of every label (row) on every suite
+    (column).
 
-    tests: label, suite, difference (mean over seeds, [-2, 2]), p_value (the largest over seeds), adjusted (by Holm over
-    all tests of the table), verdict ("better", "worse" or ""). A verdict holds in every seed.
-    """
+    tests: label, suite, difference (mean over seeds, [-2, 2]), p_value (the largest over seeds),
+        adjusted (by Holm over all tests of the table), verdict ("better", "worse" or ""). A verdict
+        holds in every seed."""
 
     values: pd.DataFrame
     tests: pd.DataFrame
@@ -288,15 +330,19 @@ class Comparison:
     def caption(self) -> str:
         """The meaning of values and marks."""
         return (
-            "Spearman, of transfer tasks accuracy, x 100, mean ± standard deviation over seeds. ↑ better, ↓ worse than "
-            f"{self.baseline} in every seed: paired permutation tests, p < {self.alpha:g} after Holm's correction for "
+            "Spearman, of transfer tasks accuracy, x 100, mean ± standard deviation over "
+            "seeds. ↑ better, ↓ worse than "
+            f"{self.baseline} in every seed: paired permutation tests, p < "
+            f"{self.alpha:g} after Holm's correction for "
             f"{len(self.tests)} tests."
         )
 
     def cells(self) -> pd.DataFrame:
         """Return the texts of the table with their marks."""
         cells = self.values.copy()
-        for label, suite, verdict in self.tests[["label", "suite", "verdict"]].itertuples(index=False):
+        for label, suite, verdict in self.tests[["label", "suite", "verdict"]].itertuples(
+            index=False
+        ):
             cells.loc[label, suite] += {"better": " ↑", "worse": " ↓", "": ""}[verdict]
         return cells
 
@@ -378,7 +424,9 @@ def _require_same_data(label: str, facts_of_runs: Iterable[dict[str, Any]]) -> N
         raise ValueError(f"{label}: runs of different {different} have no mean; pass another root")
 
 
-def _test_labels(runs: pd.DataFrame, base: str, suites: Sequence[str], samples: int, alpha: float) -> pd.DataFrame:
+def _test_labels(
+    runs: pd.DataFrame, base: str, suites: Sequence[str], samples: int, alpha: float
+) -> pd.DataFrame:
     """Return the tests of a Comparison; an average has no pairs of its own to test."""
     opponents = [(run, base_path) for run, base_path, _ in with_opponents(runs, base)]
     scored = runs.set_index("path")["scores"]
@@ -430,7 +478,8 @@ def _stored_tests(
 def _run_tests(
     opponents: Sequence[tuple[dict[str, Any], str]], tested: Sequence[tuple[str, int]], samples: int
 ) -> dict[tuple[str, int], PermutationTest]:
-    """Test each run against its opponent, all of one opponent and suite at once; unreadable runs are left out.
+    """Test each run against its opponent, all of one opponent and suite at once; unreadable runs
+    are left out.
 
     Raises ValueError if the two scored different pairs.
     """

@@ -1,4 +1,5 @@
-"""Explorers: an ordered table, the details of its chosen row, and a page to share; here the explorer of queries."""
+"""Explorers: an ordered table, the details of its chosen row, and a page to share; here the
+explorer of queries."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,7 +14,16 @@ import pandas as pd
 
 from workbench.files import atomic_write
 from workbench.views._style import details, framed, shortened, tag
-from workbench.views._table import STYLE_SHEET, Panel, TableWidget, View, dropdown, offer, or_problem, value_of
+from workbench.views._table import (
+    STYLE_SHEET,
+    Panel,
+    TableWidget,
+    View,
+    dropdown,
+    offer,
+    or_problem,
+    value_of,
+)
 from workbench.views.ask import Encoders, Vectors, named, reasons_html
 from workbench.views.limits import MOST_SECTIONS
 from workbench.views.notebooks import table_html
@@ -40,8 +50,8 @@ TARGETS = 50  # at most, in a table, so that the chart is near
 class Explorer(View):
     """A table that is ordered and searched, and the details of its chosen row.
 
-    `ids`, `frame`, `columns` and `texts` are those of its rows; `note` follows the number of listed rows.
-    """
+    `ids`, `frame`, `columns` and `texts` are those of its rows; `note` follows the number of listed
+    rows."""
 
     kind: ClassVar[str]  # the listed things, in the plural
     shows: ClassVar[str]  # the property of a `RunPicker` that has the data
@@ -75,7 +85,8 @@ class Explorer(View):
         raise NotImplementedError
 
     def look_at(self, data: Mapping[str, Any], encoders: Encoders = None) -> None:
-        """Show other data of the same kind; choices stay if they still exist. Errors as in `__init__`."""
+        """Show other data of the same kind; choices stay if they still exist. Errors as in
+        `__init__`."""
         chosen = self.chosen
         self.read(data)
         self._vectors = [Vectors(*one) for one in named(encoders).items()] if encoders else []
@@ -146,20 +157,29 @@ class Explorer(View):
             if self.ids[row] == name:
                 self.grid.chosen = int(row)
                 return
-        raise ValueError(f"chosen is {name!r}, which is not listed; clear the search and the limits")
+        raise ValueError(
+            f"chosen is {name!r}, which is not listed; clear the search and the limits"
+        )
 
     def _draw(self, _: Any = None) -> None:
         if not self._is_filling:
             self._why = ""
             self.reasons.html = ""
             row = self.grid.chosen
-            self.detail.html = "" if row < 0 else or_problem(lambda: self._details(row, explains=bool(self._vectors)))
+            self.detail.html = (
+                ""
+                if row < 0
+                else or_problem(lambda: self._details(row, explains=bool(self._vectors)))
+            )
 
     def _details(self, row: int, *, is_live: bool = True, explains: bool = False) -> str:
-        """Return HTML of a row; `explains` adds buttons, whose value is the number of a view and a letter."""
+        """Return HTML of a row; `explains` adds buttons, whose value is the number of a view and a
+        letter."""
         html = ""
         for place, view in enumerate(self.views(row)):
-            html += view_html(view, is_live=is_live, targets=TARGETS, explains=str(place) if explains else "")
+            html += view_html(
+                view, is_live=is_live, targets=TARGETS, explains=str(place) if explains else ""
+            )
         return html
 
     def press(self, value: str) -> None:
@@ -171,30 +191,44 @@ class Explorer(View):
             letter = value[1:]
             view = self.views(self.grid.chosen)[int(value[0])]
             sentences = [view.query, view.table.loc[letter, "target"]]
-            self.reasons.html = or_problem(lambda: reasons_html(self._vectors, sentences, name=letter))
+            self.reasons.html = or_problem(
+                lambda: reasons_html(self._vectors, sentences, name=letter)
+            )
 
     def static(self) -> str:
         listed = self.grid.listed
-        titles = {column["name"]: column.get("title", column["name"]) for column in self.grid.columns}
-        table = table_html(self.frame.loc[listed[:_STATIC_ROWS], [*titles]].rename(columns=titles).round(2))
+        titles = {
+            column["name"]: column.get("title", column["name"]) for column in self.grid.columns
+        }
+        table = table_html(
+            self.frame.loc[listed[:_STATIC_ROWS], [*titles]].rename(columns=titles).round(2)
+        )
         views = "<hr>".join(self._details(row, is_live=False) for row in listed[:_STATIC_DETAILS])
-        return f"<p>The first of {self._summary()}. Run the cell to see the others.</p>{framed(table)}{views}"
+        return (
+            f"<p>The first of {self._summary()}. Run the cell to see the "
+            f"others.</p>{framed(table)}{views}"
+        )
 
     def _summary(self) -> str:
-        text = f"{len(self.grid.listed):,} {self.kind}{self.grid.note}; ordered by: {ORDERS[self.order]}"
+        text = (
+            f"{len(self.grid.listed):,} {self.kind}{self.grid.note}; ordered by: "
+            f"{ORDERS[self.order]}"
+        )
         if self.order != "data":
             text += f"; a: {self.a}, b: {self.b}"
         return escape(text)
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
-        """Yield for a page of these rows: id, text in the list, and HTML; each query is shown once."""
+        """Yield for a page of these rows: id, text in the list, and HTML; each query is shown
+        once."""
         raise NotImplementedError
 
     def to_html(self, path: str | Path) -> Path:
-        """Write the first listed rows as one page with a search that needs neither kernel nor network.
+        """Write the first listed rows as one page with a search that needs neither kernel nor
+        network.
 
-        Of more than `MOST_SECTIONS` rows the page says so; the numbers in its heading are those of all rows.
-        """
+        Of more than `MOST_SECTIONS` rows the page says so; the numbers in its heading are those of
+        all rows."""
         target = Path(path).expanduser()
         rows = self.grid.listed[:MOST_SECTIONS].tolist()
         sections = list(self.sections(rows))
@@ -206,7 +240,10 @@ class Explorer(View):
             drawn.append(tag("section", details(text, html) if is_folded else html, id=name))
         summary = self._summary()
         if len(rows) < len(self.grid.listed):
-            summary = f"The first {len(rows)} of {summary}; for others search, sort or limit the table in a notebook"
+            summary = (
+                f"The first {len(rows)} of {summary}; for others search, sort or limit the "
+                "table in a notebook"
+            )
         page = _PAGE.format(
             title=escape(f"{self.title}: {', '.join(self.labels)}"),
             summary=summary,
@@ -220,13 +257,17 @@ class Explorer(View):
 
 
 class RankingExplorer(Explorer):
-    """Choose a query; see its targets with gold and the rank under each label, a slope chart, KCC and NDCG."""
+    """Choose a query; see its targets with gold and the rank under each label, a slope chart, KCC
+    and NDCG."""
 
     kind, shows = "queries", "rankings"
     distance = "1 - Kendall's tau-b between a and b, or between a and gold"
 
-    def __init__(self, tables: Mapping[str, Any], suite: str | None = None, *, encoders: Encoders = None) -> None:
-        """Show rankings of a suite, by default the first; arguments and errors are those of `ranking_html`.
+    def __init__(
+        self, tables: Mapping[str, Any], suite: str | None = None, *, encoders: Encoders = None
+    ) -> None:
+        """Show rankings of a suite, by default the first; arguments and errors are those of
+        `ranking_html`.
 
         `encoders`, as of `Why`, are read when a row is pressed to explain a target's rank.
         """
@@ -259,5 +300,6 @@ class RankingExplorer(Explorer):
 
     @property
     def selected(self) -> pd.DataFrame:
-        """Return the chosen query's targets by letter, with gold, ranks and scores; empty if there is no query."""
+        """Return the chosen query's targets by letter, with gold, ranks and scores; empty if there
+        is no query."""
         return pd.DataFrame() if self.chosen is None else self.views(self.grid.chosen)[0].table

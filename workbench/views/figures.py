@@ -15,7 +15,8 @@ from plotly.subplots import make_subplots
 from workbench.files import set_name
 from workbench.views._style import COLOURS, GREY, WIDEST, laid_out, plain, tick_names, wrapped
 
-_NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a history besides its loss terms
+# Columns of a history besides its loss terms.
+_NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}
 
 
 def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False) -> go.Figure:
@@ -45,7 +46,9 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
                 mode="markers",
             )
         losses = history.dropna(subset=["loss"])
-        named = [c for c in history if c not in _NO_TERM and not c.startswith(("dev_", "observed_"))]
+        named = [
+            c for c in history if c not in _NO_TERM and not c.startswith(("dev_", "observed_"))
+        ]
         columns = (terms and named) or ["loss"]
         for dash, column in zip(["dot", "dash", "dashdot", "longdash"], columns, strict=False):
             # The only term of a method may have the method's name.
@@ -70,9 +73,13 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
 
 
 def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figure:
-    """Draw the path of each training (label -> history.csv) in the plane of uniformity and alignment."""
+    """Draw the path of each training (label -> history.csv) in the plane of uniformity and
+    alignment."""
     columns = ["step", "dev_uniformity", "dev_alignment"]
-    paths = {plain(label): history.reindex(columns=columns).dropna() for label, history in histories.items()}
+    paths = {
+        plain(label): history.reindex(columns=columns).dropna()
+        for label, history in histories.items()
+    }
     table = pd.concat(paths, names=["label"]).reset_index("label")
     is_between = table.duplicated("label") & table.duplicated("label", keep="last")
     table["text"] = table["step"].map("step {:.0f}".format).mask(is_between, "")
@@ -98,13 +105,16 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
 
 
 def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) -> go.Figure:
-    """Draw square matrices [n, n] of n sentences side by side, a number in each cell; the diagonal is framed.
+    """Draw square matrices [n, n] of n sentences side by side, a number in each cell; the diagonal
+    is framed.
 
     matrices: title -> numbers, which are coloured on one scale: dark is large.
     """
     values = [np.asarray(matrix, dtype=np.float64) for matrix in matrices.values()]
     columns = [*range(1, len(sentences) + 1)]
-    rows = [f"{number}: {name}" for number, name in zip(columns, tick_names(sentences, 24), strict=True)]
+    rows = [
+        f"{number}: {name}" for number, name in zip(columns, tick_names(sentences, 24), strict=True)
+    ]
     figure = make_subplots(
         cols=len(values),
         subplot_titles=[wrapped(title, 32) for title in matrices],
@@ -152,15 +162,19 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
     )
 
 
-def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str | None = None, *, score: str = "cosine") -> go.Figure:
-    """Draw the distribution of the scores in bands of gold (as SimCSE figure G.1); a line is a mean.
+def cosine_by_gold(
+    scores: Mapping[str, pd.DataFrame], suite: str | None = None, *, score: str = "cosine"
+) -> go.Figure:
+    """Draw the distribution of the scores in bands of gold (as SimCSE figure G.1); a line is a
+    mean.
 
     scores: label -> scores.csv; suite: by default the first, if there is one; score: their name.
-    Well-ordered scores climb from band to band without overlap. Five equal bands begin and end at whole numbers of
-    gold; up to six different grades have a band each.
-    ValueError if a label has no scores of the suite.
-    """
-    table = pd.concat({plain(label): rows for label, rows in scores.items()}, names=["label"]).reset_index()
+        Well-ordered scores climb from band to band without overlap. Five equal bands begin and end
+        at whole numbers of gold; up to six different grades have a band each. ValueError if a label
+        has no scores of the suite."""
+    table = pd.concat(
+        {plain(label): rows for label, rows in scores.items()}, names=["label"]
+    ).reset_index()
     if suite is None:
         if table.empty:  # a transfer task has no pairs
             return _empty_figure("No scored pairs")
@@ -171,7 +185,8 @@ def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str | None = None,
         raise ValueError(f"no scores of {suite!r} under {', '.join(missing)}; there are: {known}")
     gold = rows["gold"].to_numpy(dtype=float)
     least = np.floor(gold.min())
-    edges = np.linspace(least, max(np.ceil(gold.max()), least + 1), 6).round(12)  # 0.6 and not 0.6 + 1e-16
+    # 0.6 and not 0.6 + 1e-16.
+    edges = np.linspace(least, max(np.ceil(gold.max()), least + 1), 6).round(12)
     names = [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
     place = np.digitize(gold, edges[1:-1])
     grades = np.unique(gold)
@@ -203,17 +218,19 @@ def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str | None = None,
 def sentence_map(
     vectors: Mapping[str, ArrayLike], sentences: Sequence[str], *, values: ArrayLike | None = None
 ) -> go.Figure:
-    """Draw sentences in a plane (PCA of unit vectors) for each label, on one scale; hovering shows a sentence.
+    """Draw sentences in a plane (PCA of unit vectors) for each label, on one scale; hovering shows
+    a sentence.
 
-    `vectors` has [n, d] by label; [n] `values`, such as gold (a Series has their name), colour the points, by default
-    the place along the first component of the first label.
-    """
+    `vectors` has [n, d] by label; [n] `values`, such as gold (a Series has their name), colour the
+    points, by default the place along the first component of the first label."""
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import normalize
 
     unit = [normalize(np.asarray(rows, dtype=np.float64)) for rows in vectors.values()]
     planes = [PCA(2, random_state=0).fit_transform(rows) for rows in unit]
-    figure = make_subplots(cols=len(planes), subplot_titles=tick_names([*vectors], 28), horizontal_spacing=0.03)
+    figure = make_subplots(
+        cols=len(planes), subplot_titles=tick_names([*vectors], 28), horizontal_spacing=0.03
+    )
     colours = planes[0][:, 0] if values is None else np.asarray(values)
     size = 8 if len(sentences) < 200 else 4
     for column, points in enumerate(planes, start=1):
@@ -242,16 +259,21 @@ def sentence_map(
     )
 
 
-def setting_sweep(table: pd.DataFrame, setting: str, *, label: str = "", paper: float | None = None) -> go.Figure:
-    """Draw Spearman on dev x 100 by a setting, a line for each column of `table` (as CoSENT figure 4).
+def setting_sweep(
+    table: pd.DataFrame, setting: str, *, label: str = "", paper: float | None = None
+) -> go.Figure:
+    """Draw Spearman on dev x 100 by a setting, a line for each column of `table` (as CoSENT figure
+    4).
 
-    `table` has a row for each value of the column `setting`; every other column has a Spearman in [-1, 1]. `label` is
-    that of the axis, on which numbers have their distances if the largest is at most 100 times the smallest above 0;
-    otherwise all values are equally far apart. The value of the `paper` is marked if the table has it.
-    """
+    `table` has a row for each value of the column `setting`; every other column has a Spearman in
+    [-1, 1]. `label` is that of the axis, on which numbers have their distances if the largest is at
+    most 100 times the smallest above 0; otherwise all values are equally far apart. The value of
+    the `paper` is marked if the table has it."""
     values = table[setting].tolist()
     names = [f"{value:g}" if isinstance(value, int | float) else plain(value) for value in values]
-    has_distances = bool(is_numeric_dtype(table[setting])) and max(values) <= 100 * min(filter(None, values), default=0)
+    has_distances = bool(is_numeric_dtype(table[setting])) and max(values) <= 100 * min(
+        filter(None, values), default=0
+    )
     curves = 100 * table.set_index(setting).rename(columns=plain)
     curves = curves.sort_index() if has_distances else curves.set_axis(names)
     figure = px.line(curves, markers=True, color_discrete_sequence=COLOURS)
@@ -273,7 +295,8 @@ def setting_sweep(table: pd.DataFrame, setting: str, *, label: str = "", paper: 
 
 
 def power_curve(differences: pd.DataFrame) -> go.Figure:
-    """Draw the smallest difference that can be shown, x 100, by seeds and pairs, from `smallest_differences`."""
+    """Draw the smallest difference that can be shown, x 100, by seeds and pairs, from
+    `smallest_differences`."""
     if differences.empty:
         return _empty_figure("No finished runs yet")
     known: Any = differences.dropna(subset=["smallest"])  # of more than one seed
@@ -302,18 +325,27 @@ def power_curve(differences: pd.DataFrame) -> go.Figure:
 
 
 def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
-    """Draw the score of each run with its interval over pairs, x 100, from the table that `intervals` returns."""
-    rows = [f"{label}, seed {seed}" for label, seed in zip(intervals["label"], intervals["seed"], strict=True)]
-    return _draw_dots(intervals.assign(row=rows), f"Spearman on {set_name(suite)}, 95% interval over pairs")
+    """Draw the score of each run with its interval over pairs, x 100, from the table that
+    `intervals` returns."""
+    rows = [
+        f"{label}, seed {seed}"
+        for label, seed in zip(intervals["label"], intervals["seed"], strict=True)
+    ]
+    return _draw_dots(
+        intervals.assign(row=rows), f"Spearman on {set_name(suite)}, 95% interval over pairs"
+    )
 
 
 def part_scores(parts: pd.DataFrame) -> go.Figure:
-    """Draw Spearman x 100 on every suite and subset, mean ± deviation, from the table that `suite_scores` returns."""
+    """Draw Spearman x 100 on every suite and subset, mean ± deviation, from the table that
+    `suite_scores` returns."""
     table = parts.rename(columns={"mean": "value", "part": "row"}).assign(
         low=parts["mean"] - parts["std"],
         high=parts["mean"] + parts["std"],
     )
-    return _draw_dots(table, "Spearman by suite and subset, mean over seeds ± one standard deviation")
+    return _draw_dots(
+        table, "Spearman by suite and subset, mean over seeds ± one standard deviation"
+    )
 
 
 def _empty_figure(title: str) -> go.Figure:
@@ -321,7 +353,8 @@ def _empty_figure(title: str) -> go.Figure:
 
 
 def _draw_dots(table: pd.DataFrame, title: str) -> go.Figure:
-    """Draw value x 100 from low to high by row, the first at the top, the dots of several labels next to each other."""
+    """Draw value x 100 from low to high by row, the first at the top, the dots of several labels
+    next to each other."""
     if table.empty:
         return _empty_figure("No finished runs yet")
     names = tick_names(list(table["row"]), 24)
@@ -346,7 +379,9 @@ def _draw_dots(table: pd.DataFrame, title: str) -> go.Figure:
         category_orders={"row": rows},
         color_discrete_sequence=COLOURS,
     )
-    figure.update_traces(orientation="h", marker_size=8, hovertemplate="%{y}: %{x:.2f}<extra></extra>")
+    figure.update_traces(
+        orientation="h", marker_size=8, hovertemplate="%{y}: %{x:.2f}<extra></extra>"
+    )
     least = numbers.min(axis=None)
     most = numbers.max(axis=None)
     room = 0.05 * (most - least) + 0.5

@@ -25,19 +25,22 @@ BEFORE = "before"  # the stage of a run before training, and the label of its sc
 FEWEST_QUERIES = 50  # for which the tables show means of KCC and NDCG
 _VISIBLE = 5e-5  # a smaller difference is none: the two are printed alike, x 100
 _FACTS = ["method", "settings", "encoder", "seed", "path"]
-_MINOR = ["suites", "eval_steps"]  # settings that a label has only where nothing else tells two runs apart
+# Settings that a label has only where nothing else tells two runs apart.
+_MINOR = ["suites", "eval_steps"]
 _VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
 
 
 def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
-    """Return a row for each finished run under `runs_root` that was scored on `suite`, by label and seed.
+    """Return a row for each finished run under `runs_root` that was scored on `suite`, by label and
+    seed.
 
-    Your own file is a suite by its name. A run that cannot be read and a copy of a run are left out with a warning.
+    Your own file is a suite by its name. A run that cannot be read and a copy of a run are left out
+    with a warning.
 
     Returns:
-        label, method, settings (profile and changes), encoder, seed, path; before (Spearman, or accuracy of a transfer
-        task, of the encoder before training), spearman, kcc, ndcg in [-1, 1], accuracy, f1 in [0, 1], nan if a run has
-        none; pairs, queries.
+        label, method, settings (profile and changes), encoder, seed, path; before (Spearman, or
+        accuracy of a transfer task, of the encoder before training), spearman, kcc, ndcg in [-1,
+        1], accuracy, f1 in [0, 1], nan if a run has none; pairs, queries.
 
     Raises DataError if no run was scored on `suite`, and it is neither a set nor a file.
     """
@@ -50,11 +53,17 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
         original = first.setdefault((row["digest"], row["seed"]), row["path"])
         if original != row["path"]:
             _LOG.warning("left out: %s: a copy of %s, so no further seed", row["path"], original)
-        elif name in row["scores"] and (values := read_or_warn(row["path"], partial(_values_on, suite=name))):
+        elif name in row["scores"] and (
+            values := read_or_warn(row["path"], partial(_values_on, suite=name))
+        ):
             rows.append(row | values)
     sets = {*dataset_names(), *AVERAGES}
     if not rows and name not in sets and suite_file(suite) is None:
-        raise DataError(unknown_name("suite", name, suites or sets, "of a finished run, and no such set or file"))
+        raise DataError(
+            unknown_name(
+                "suite", name, suites or sets, "of a finished run, and no such set or file"
+            )
+        )
     table = pd.DataFrame(rows, columns=[*_FACTS, *_VALUES]).astype(dict.fromkeys(_VALUES, float))
     table["settings"] = list(map(_settings_text, rows))
     table.insert(0, "label", label_runs(rows))
@@ -95,9 +104,9 @@ def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") ->
 def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Return mean and (standard deviation) over seeds, x 100, for each label.
 
-    Columns: settings (without those that all runs share), seeds, Spearman before, Spearman, KCC, NDCG (of 50 queries or
-    more), or of a transfer task accuracy before, accuracy, F1; pairs, queries. Columns without a value are left out.
-    """
+    Columns: settings (without those that all runs share), seeds, Spearman before, Spearman, KCC,
+        NDCG (of 50 queries or more), or of a transfer task accuracy before, accuracy, F1; pairs,
+        queries. Columns without a value are left out."""
     runs = runs.assign(**runs[["kcc", "ndcg"]].where(runs["queries"] >= FEWEST_QUERIES))
     runs["settings"] = split_common_settings(runs["settings"].tolist())[1]
     measure = measure_of(runs)
@@ -120,14 +129,15 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
 def suite_scores(runs: pd.DataFrame) -> pd.DataFrame:
     """Return label, part, mean, std, n: the score on every suite and subset over seeds, in [-1, 1].
 
-    The score is Spearman, or accuracy on transfer tasks if the runs were compared on one. If all runs have one label,
-    the first run's encoder before training is added as "before".
-    """
+    The score is Spearman, or accuracy on transfer tasks if the runs were compared on one. If all
+    runs have one label, the first run's encoder before training is added as "before"."""
     values = defaultdict(list)
     measure = measure_of(runs)
     for label, _, path, stage in with_start(runs):
         for suite, metrics in (read_or_warn(path, partial(Run.metrics, stage=stage)) or {}).items():
-            subsets = {f"{suite}: {name}": part for name, part in metrics.get("subsets", {}).items()}
+            subsets = {
+                f"{suite}: {name}": part for name, part in metrics.get("subsets", {}).items()
+            }
             for name, part in {suite: metrics, **subsets}.items():
                 if measure in part:
                     values[label, name].append(part[measure])
@@ -141,20 +151,26 @@ def measure_of(runs: pd.DataFrame) -> Measure:
 
 
 def with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
-    """Return label, seed, path, stage of each run; if there is one label only, the start of the first run too."""
+    """Return label, seed, path, stage of each run; if there is one label only, the start of the
+    first run too."""
     rows = [(run["label"], run["seed"], run["path"], "") for run in runs.to_dict("records")]
     if runs["label"].nunique() == 1:
-        starts = [(BEFORE, seed, path, BEFORE) for _, seed, path, _ in rows if Run(path).has(BEFORE)]
+        starts = [
+            (BEFORE, seed, path, BEFORE) for _, seed, path, _ in rows if Run(path).has(BEFORE)
+        ]
         return starts[:1] + rows
     return rows
 
 
-def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = (), minor: list[str] = _MINOR) -> list[str]:
-    """Return a label for each row of `read_rows`: its method, and the settings that differ within the method.
+def label_runs(
+    rows: Sequence[Mapping[str, Any]], without: Sequence[str] = (), minor: list[str] = _MINOR
+) -> list[str]:
+    """Return a label for each row of `read_rows`: its method, and the settings that differ within
+    the method.
 
-    An evaluated encoder is labelled by its name. Runs of different seeds have the same label if their settings read the
-    same: each learned from the run of its own seed. Labels leave out the settings `without`.
-    """
+    An evaluated encoder is labelled by its name. Runs of different seeds have the same label if
+    their settings read the same: each learned from the run of its own seed. Labels leave out the
+    settings `without`."""
     groups = defaultdict(list)
     for place, row in enumerate(rows):
         groups[_short_label(row)].append(place)
@@ -165,7 +181,8 @@ def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = (), m
         _, own = split_common_settings(texts, [*without, *named, *minor])
         for place, text in zip(places, own, strict=True):
             labels[place] = f"{name} ({text})" if text else name
-    # Two runs of one label and seed differ in something that their settings do not show: the content of a file.
+    # Two runs of one label and seed differ in something that their settings do not show: the
+    # content of a file.
     left_out = [str([row["settings"][name] for name in without]) for row in rows]
     counts = Counter(zip(labels, (row["seed"] for row in rows), left_out, strict=True))
     same = {label for (label, *_), count in counts.items() if count > 1}
@@ -193,13 +210,15 @@ def default_baseline(labels: Sequence[str]) -> str:
 
 
 def suite_file(suite: str) -> Path | None:
-    """Return the path of your own file that `suite` names; None if it names a set or the file does not exist."""
+    """Return the path of your own file that `suite` names; None if it names a set or the file does
+    not exist."""
     path = Path(suite).expanduser()
     return path.absolute() if suite != set_name(suite) and path.is_file() else None
 
 
 def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
-    """Return the scored pairs of a suite, from your own file or the folder from which the first run read it.
+    """Return the scored pairs of a suite, from your own file or the folder from which the first run
+    read it.
 
     Raises DataError if they are not on this machine.
     """
@@ -229,7 +248,8 @@ def read_or_warn(path: str | Path, read: Callable[[Run], _T]) -> _T | None:
 
 
 def rows_by_suite(run: Run, kind: str, stage: str = "") -> dict[str, pd.DataFrame]:
-    """Return suite -> rows of scores.csv or rankings.csv (`kind`), kept in memory until the file changes."""
+    """Return suite -> rows of scores.csv or rankings.csv (`kind`), kept in memory until the file
+    changes."""
     return _cached_rows(str(run.path), kind, stage, time_changed(run.path / stage / f"{kind}.csv"))
 
 
@@ -241,7 +261,10 @@ def time_changed(file: Path) -> int:
 @lru_cache(maxsize=64)
 def _cached_rows(path: str, kind: str, stage: str, _changed: int) -> dict[str, pd.DataFrame]:
     table: pd.DataFrame = getattr(Run(path), kind)(stage)
-    return {str(suite): rows.reset_index(drop=True) for suite, rows in table.groupby("suite", sort=False)}
+    return {
+        str(suite): rows.reset_index(drop=True)
+        for suite, rows in table.groupby("suite", sort=False)
+    }
 
 
 def format_spread(values: Any, unit: float = 100, form: str = "{:.2f} ± {:.2f}") -> str:
@@ -251,9 +274,11 @@ def format_spread(values: Any, unit: float = 100, form: str = "{:.2f} ± {:.2f}"
 
 
 def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:
-    """Return label, value, seeds, dev, dev_std, test, test_std: means and deviations over seeds, in [-1, 1].
+    """Return label, value, seeds, dev, dev_std, test, test_std: means and deviations over seeds, in
+    [-1, 1].
 
-    A label is a method with whatever else varies. dev is the best of a run's training, which chose its checkpoint.
+    A label is a method with whatever else varies. dev is the best of a run's training, which chose
+    its checkpoint.
 
     Raises SettingError if no run that was scored on the suite has a setting of this name.
     """
@@ -295,10 +320,14 @@ def kept_checkpoint(history: pd.DataFrame) -> Any:
 
 
 def score_changes(run: Run, *, only_falls: bool = False) -> str:
-    """Return suites and dev with their scores x 100 before and after training, as far as both were measured."""
+    """Return suites and dev with their scores x 100 before and after training, as far as both were
+    measured."""
     row = read_row(run.path)
     starts = row["rankings"]
-    pairs = {suite: (starts.get(f"{suite}:start", math.nan), score) for suite, (score, _) in row["scores"].items()}
+    pairs = {
+        suite: (starts.get(f"{suite}:start", math.nan), score)
+        for suite, (score, _) in row["scores"].items()
+    }
     history = _history(run)
     if "dev_spearman" in history:
         pairs["dev"] = (history["dev_spearman"].iloc[0], kept_checkpoint(history)["dev_spearman"])
@@ -311,7 +340,8 @@ def score_changes(run: Run, *, only_falls: bool = False) -> str:
 
 
 def result_line(run: Run) -> str:
-    """Return one line: the scores of a run before and after training, if the start was kept, and an early end."""
+    """Return one line: the scores of a run before and after training, if the start was kept, and an
+    early end."""
     texts = [score_changes(run)]
     if is_its_start(run):
         texts.append("kept the start")
@@ -323,7 +353,9 @@ def result_line(run: Run) -> str:
 def warning_of(run: Run) -> str:
     """Return in which scores a run's encoder is worse than its start, otherwise an empty text."""
     lost = score_changes(run, only_falls=True)
-    return f"worse than its start, {short_value(run.config.encoder)}: {lost} (x 100)" if lost else ""
+    return (
+        f"worse than its start, {short_value(run.config.encoder)}: {lost} (x 100)" if lost else ""
+    )
 
 
 def is_its_start(run: Run) -> bool:
@@ -337,7 +369,8 @@ def _history(run: Run) -> pd.DataFrame:
 
 
 def read_dev(run: Run) -> float | None:
-    """Return the Spearman on dev of the checkpoint that was kept, in [-1, 1]; None if dev was not measured."""
+    """Return the Spearman on dev of the checkpoint that was kept, in [-1, 1]; None if dev was not
+    measured."""
     return kept_checkpoint(run.history()).get("dev_spearman")
 
 

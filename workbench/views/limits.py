@@ -1,4 +1,5 @@
-"""What a view computes at most, so that it answers in seconds; beyond it, DataError names a remedy."""
+"""What a view computes at most, so that it answers in seconds; beyond it, DataError names a
+remedy."""
 
 from workbench.errors import DataError
 

@@ -1,4 +1,5 @@
-"""What notebooks show next to figures: tables, equations that follow their controls, a training's curve; as a page."""
+"""What notebooks show next to figures: tables, equations that follow their controls, a training's
+curve; as a page."""
 
 import ast
 import base64
@@ -39,7 +40,8 @@ _GAP = '<div style="height: 380px"></div>'  # of the height of a figure
 
 
 def show_tables() -> None:
-    """Show tables of this notebook with whole texts, aligned left, markup and dollars as they are."""
+    """Show tables of this notebook with whole texts, aligned left, markup and dollars as they
+    are."""
     pio.templates["workbench"] = figure_theme()
     pio.templates.default = "workbench"
     shell: Any = get_ipython()
@@ -48,9 +50,12 @@ def show_tables() -> None:
 
 
 def table_html(table: pd.DataFrame) -> str:
-    """Return the table as HTML, of more than 200 rows the two ends; an index with a name is a column."""
+    """Return the table as HTML, of more than 200 rows the two ends; an index with a name is a
+    column."""
     if named := table.index.name is not None and table.columns.nlevels == 1:
-        table = table.set_axis(table.columns.astype(object).rename(None), axis=1).reset_index(allow_duplicates=True)
+        table = table.set_axis(table.columns.astype(object).rename(None), axis=1).reset_index(
+            allow_duplicates=True
+        )
     formatters: Any = [None if is_numeric_dtype(kind) else _text_cell for kind in table.dtypes]
     with pd.option_context("display.max_colwidth", None):
         html = table.rename(index=_escaped, columns=_escaped).to_html(
@@ -91,7 +96,8 @@ def score_table(evaluations: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def dev_table(history: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Return step, loss, `columns` of the history, Spearman on dev x 100 and seconds of each measurement of dev."""
+    """Return step, loss, `columns` of the history, Spearman on dev x 100 and seconds of each
+    measurement of dev."""
     shown = history.reindex(columns=["step", "loss", *columns, "dev_spearman", "seconds"])
     shown = shown.dropna(subset=["dev_spearman"]).set_index("step").round(4)
     shown["dev_spearman"] = (100 * shown["dev_spearman"]).round(2)
@@ -103,14 +109,17 @@ class Mechanism(TypedView):
 
     settable = ()
 
-    def __init__(self, draw: Callable[..., Any], figure: go.FigureWidget | None = None, **controls: Any) -> None:
+    def __init__(
+        self, draw: Callable[..., Any], figure: go.FigureWidget | None = None, **controls: Any
+    ) -> None:
         """Show what `draw` returns for the values of the controls.
 
         Args:
-            draw: Takes a value for each control and returns a sentence and a table of numbers; or changes the `figure`
-                and returns a sentence. An error is shown.
+            draw: Takes a value for each control and returns a sentence and a table of numbers; or
+                changes the `figure` and returns a sentence. An error is shown.
             figure: Shown below the sentence, instead of a table.
-            controls: Widgets, or abbreviations as of `ipywidgets.interact`, which begin at the defaults of `draw`.
+            controls: Widgets, or abbreviations as of `ipywidgets.interact`, which begin at the
+                defaults of `draw`.
         """
         self._compute = draw
         self._figure = figure
@@ -130,7 +139,9 @@ class Mechanism(TypedView):
     def html(self, *, is_static: bool) -> str:
         drawn = self._compute(**{name: control.value for name, control in self.controls.items()})
         text, *tables = (drawn,) if isinstance(drawn, str) else drawn
-        return framed(paragraph(escape(text)), *(grid(table, 1.0, "{:z.3f}".format) for table in tables))
+        return framed(
+            paragraph(escape(text)), *(grid(table, 1.0, "{:z.3f}".format) for table in tables)
+        )
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         bundle, metadata = super()._repr_mimebundle_(**kwargs)
@@ -139,7 +150,8 @@ class Mechanism(TypedView):
 
 
 class LiveCurve:
-    """A callback of `fit` that draws dev and the loss terms when dev is measured and every second, in one output."""
+    """A callback of `fit` that draws dev and the loss terms when dev is measured and every second,
+    in one output."""
 
     def __init__(self, run: Run | None = None, label: str = "run") -> None:
         """Show the history of a run, which its training continues; `label` names the curves."""
@@ -153,14 +165,16 @@ class LiveCurve:
         self._drawn = time.monotonic()
 
     def __call__(self, row: dict[str, Any]) -> None:
-        """Add a row of the history. It replaces rows of the same or later steps, from before an interruption."""
+        """Add a row of the history. It replaces rows of the same or later steps, from before an
+        interruption."""
         self._rows = [old for old in self._rows if old["step"] < row["step"]] + [row]
         # A drawing takes about 60 ms, as long as several steps of a small encoder.
         is_due = "dev_spearman" in row or len(self._rows) < 3 or time.monotonic() > self._drawn + 1
         if self._output is not None and is_due:
             self._drawn = time.monotonic()
-            # plotly's renderer in JupyterLab draws once and ignores later updates. A new one begins after an output of
-            # another kind: a gap of the figure's height, so that nothing below it jumps.
+            # plotly's renderer in JupyterLab draws once and ignores later updates. A new one begins
+            # after an output of another kind: a gap of the figure's height, so that nothing below
+            # it jumps.
             self._output.update({"text/html": _GAP, "text/plain": ""}, raw=True)
             self._output.update(self)
 
@@ -168,14 +182,19 @@ class LiveCurve:
         rows = pd.DataFrame(self._rows or {"step": []})
         figure = training_curve({self.label: rows}, terms=True)
         if self._config:  # all its steps from the start
-            known = [self._config.epochs * row["step"] / row["epoch"] for row in self._rows if row.get("epoch", 0) > 0]
+            known = [
+                self._config.epochs * row["step"] / row["epoch"]
+                for row in self._rows
+                if row.get("epoch", 0) > 0
+            ]
             steps = self._config.max_steps or max(known, default=0)
             figure.update_xaxes(range=[-0.02 * steps, 1.02 * steps] if steps else None)
         losses = rows["loss"].count() if "loss" in rows else 0
         if losses < 2:  # too few for a line
             figure.update_traces(mode="markers", selector={"mode": "lines"})
             figure.update_layout(yaxis2_visible=bool(losses))
-        # A plotly figure that shows itself would be a new output each time, which nothing could replace.
+        # A plotly figure that shows itself would be a new output each time, which nothing could
+        # replace.
         return figure._repr_mimebundle_()
 
 
@@ -194,34 +213,46 @@ def export_html(notebook: Path) -> Path:
     content = nbformat.read(notebook, as_version=4)
     content.metadata.pop("widgets", None)  # widgets have a view in HTML, too
     for cell in content.cells:
-        cell.metadata["transient"] = {"remove_source": cell.metadata.get("jupyter", {}).get("source_hidden", False)}
+        cell.metadata["transient"] = {
+            "remove_source": cell.metadata.get("jupyter", {}).get("source_hidden", False)
+        }
         if cell.cell_type == "markdown":
-            cell.source = _EQUATION.sub(lambda found: convert(found[2], display=displays[found[1]]), cell.source)
+            cell.source = _EQUATION.sub(
+                lambda found: convert(found[2], display=displays[found[1]]), cell.source
+            )
     is_first = True
     for output in chain.from_iterable(cell.get("outputs", []) for cell in content.cells):
         if _FIGURE in (data := output.get("data", {})):
-            data["text/html"] = to_html(data[_FIGURE], full_html=False, include_plotlyjs=is_first, validate=False)
+            data["text/html"] = to_html(
+                data[_FIGURE], full_html=False, include_plotlyjs=is_first, validate=False
+            )
             is_first = False
     config = Config({"NbConvertBase": {"display_data_priority": _ORDER}})
     exporter = HTMLExporter(config=config, exclude_input_prompt=True, exclude_output_prompt=True)
     # nbconvert loads require.js and MathJax from a network; nothing in our notebooks uses them.
-    page = re.sub(r'<script src="https://[^"]*">\s*</script>', "", exporter.from_notebook_node(content)[0])
+    page = re.sub(
+        r'<script src="https://[^"]*">\s*</script>', "", exporter.from_notebook_node(content)[0]
+    )
     target = notebook.with_suffix(".html")
     target.write_text(page, encoding="utf-8")
     return target
 
 
 def drawing(name: str) -> HTML:
-    """Show one of the drawings of the methods' ideas; its title is the text for readers who do not see it."""
+    """Show one of the drawings of the methods' ideas; its title is the text for readers who do not
+    see it."""
     svg = (_DRAWINGS / f"{name}.svg").read_text(encoding="utf-8")
     data = base64.b64encode(svg.encode()).decode()
     title = svg.partition("<title>")[2].partition("</title>")[0]
     # As an image: front ends remove drawings from HTML.
-    return HTML(f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(title)}" style="max-width:100%">')
+    return HTML(
+        f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(title)}" style="max-width:100%">'
+    )
 
 
 def open_run(config_class: type[Any], namespace: dict[str, Any]) -> tuple[Any, Run]:
-    """Return the settings of a method's notebook, from its parameters in `globals()`, and its run, opened."""
+    """Return the settings of a method's notebook, from its parameters in `globals()`, and its run,
+    opened."""
     check_parameters(namespace)
     namespace["runs_root"] = root = runs_folder(namespace["runs_root"])
     overrides = read_parameter("overrides", namespace["overrides"], dict[str, Any])
@@ -241,12 +272,12 @@ def folded(title: str, *things: Any) -> HTML:
 
 
 def check_parameters(namespace: dict[str, Any]) -> None:
-    """Read papermill's parameters as the kinds of their defaults; raise SettingError for one that is not declared.
+    """Read papermill's parameters as the kinds of their defaults; raise SettingError for one that
+    is not declared.
 
-    Called as `check_parameters(globals())` in the first cell after the parameters: `papermill -p sead 3` would
-    otherwise only warn and train seed 0, and `-p before false` be a text, which is true. Without papermill nothing is
-    changed.
-    """
+    Called as `check_parameters(globals())` in the first cell after the parameters: `papermill -p
+    sead 3` would otherwise only warn and train seed 0, and `-p before false` be a text, which is
+    true. Without papermill nothing is changed."""
     declared = injected = dict[str, str]()
     for cell in namespace.get("In", []):
         assigned = dict(re.findall(r"^(\w+) = (.*)", cell, re.MULTILINE))
@@ -270,11 +301,15 @@ def check_parameters(namespace: dict[str, Any]) -> None:
 def runs_folder(runs_root: str | Path = "../runs") -> str:
     """Return the absolute path of a notebook's parameter `runs_root`.
 
-    A path that begins with ".." is relative to the notebook's folder. papermill starts kernels in its own working
-    directory, so in a checkout it is resolved from notebooks/ there.
-    """
+    A path that begins with ".." is relative to the notebook's folder. papermill starts kernels in
+    its own working directory, so in a checkout it is resolved from notebooks/ there."""
     path, notebooks = Path(runs_root).expanduser(), project_path("notebooks")
-    is_live = os.environ.get("JPY_SESSION_NAME")  # a kernel of JupyterLab works in its notebook's own folder
-    if not is_live and path.parts[:1] == ("..",) and (notebooks.parent / "pyproject.toml").is_file():
+    # A kernel of JupyterLab works in its notebook's own folder.
+    is_live = os.environ.get("JPY_SESSION_NAME")
+    if (
+        not is_live
+        and path.parts[:1] == ("..",)
+        and (notebooks.parent / "pyproject.toml").is_file()
+    ):
         path = notebooks / path
     return str(path.resolve())

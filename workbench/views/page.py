@@ -1,4 +1,5 @@
-"""Rankings of one query as HTML: a table and a slope chart, without script, style sheet or network."""
+"""Rankings of one query as HTML: a table and a slope chart, without script, style sheet or
+network."""
 
 import base64
 import math
@@ -33,29 +34,39 @@ from workbench.views.queries import QueryView, SuiteRankings, rank_displacement
 DRAWN = 20  # targets that a slope chart has room for
 _APART = 20  # pixels from rank to rank in it
 _LONG = 400  # characters of a target that a row shows; the rest opens with a click
-_LINES = ["rgb(0,114,178)", "rgb(140,140,140)", "rgb(213,94,0)"]  # from the nearest target to the furthest
+# From the nearest target to the furthest.
+_LINES = ["rgb(0,114,178)", "rgb(140,140,140)", "rgb(213,94,0)"]
 _CHART = "slope chart of the ranks in the table"
 _SVG = (
-    f'<svg xmlns="http://www.w3.org/2000/svg" aria-label="{_CHART}" width="{{wide:g}}" height="{{high:g}}" '
+    f'<svg xmlns="http://www.w3.org/2000/svg" aria-label="{_CHART}" width="{{wide:g}}" '
+    f'height="{{high:g}}" '
     'viewBox="0 0 {wide:g} {high:g}" text-anchor="middle" font-family="sans-serif" font-size="12" '
     f'fill="{GREY}" role="img">{{drawn}}</svg>'
 )
 _HEADING = (
-    '<g><title>{name}</title><text x="{x}" y="{y}" text-anchor="start" transform="rotate(-30 {x} {y})" '
+    '<g><title>{name}</title><text x="{x}" y="{y}" text-anchor="start" '
+    'transform="rotate(-30 {x} {y})" '
     'font-weight="bold">{cut}</text></g>'
 )
-_LEGEND = "Rank 1 is the most similar; the score is below the rank. <b>=</b>: equal scores share a rank."
+_LEGEND = (
+    "Rank 1 is the most similar; the score is below the rank. <b>=</b>: equal scores share a rank."
+)
 _COMPARED = (
-    " <b>▲</b>/<b>▼</b>: so many places higher/lower than by {reference} (places that {reference} ties count as one). "
+    " <b>▲</b>/<b>▼</b>: so many places higher/lower than by {reference} (places that "
+    "{reference} ties count as one). "
     "The darker a cell, the larger the difference."
 )
 
 
-def ranking_html(tables: Mapping[str, Any], query_id: str, *, suite: str | None = None, targets: int = 100) -> HTML:
-    """Show the targets of a query with gold and the rank under each label (as RankCSE table 1), and a slope chart.
+def ranking_html(
+    tables: Mapping[str, Any], query_id: str, *, suite: str | None = None, targets: int = 100
+) -> HTML:
+    """Show the targets of a query with gold and the rank under each label (as RankCSE table 1), and
+    a slope chart.
 
-    `tables` has a ranking table, a `Run` or a `Report` of the same data for each label; `suite` is by default the
-    first. Of more than `targets` those nearest under gold or a label are shown, with their ranks among all.
+    `tables` has a ranking table, a `Run` or a `Report` of the same data for each label; `suite` is
+    by default the first. Of more than `targets` those nearest under gold or a label are shown, with
+    their ranks among all.
 
     Raises ValueError for tables of different data or no such suite, KeyError for no such query.
     """
@@ -66,10 +77,11 @@ def ranking_html(tables: Mapping[str, Any], query_id: str, *, suite: str | None 
 def most_changed(
     tables: Mapping[str, Any], between: tuple[str, str] | None = None, *, suite: str | None = None
 ) -> HTML:
-    """Show the query that two labels, by default the first and the last, rank most differently, as `ranking_html`.
+    """Show the query that two labels, by default the first and the last, rank most differently, as
+    `ranking_html`.
 
-    A label without the suite is left out. If there is no query, a sentence is shown. Errors as of `ranking_html`.
-    """
+    A label without the suite is left out. If there is no query, a sentence is shown. Errors as of
+    `ranking_html`."""
     try:
         rankings = SuiteRankings(tables, suite)
     except DataError as problem:
@@ -79,12 +91,14 @@ def most_changed(
     return HTML(inlined(view_html(rankings.view(first))))
 
 
-def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, explains: str = "") -> str:
+def view_html(
+    view: QueryView, *, is_live: bool = False, targets: int = 100, explains: str = ""
+) -> str:
     """Return the query, its table and its chart, with classes of `STYLES`.
 
-    is_live: The chart is a drawing, whose lines can be pointed at, and not an image, which every front end shows.
-    explains: If not "", letters are buttons, with this and the letter as their value.
-    """
+    is_live: The chart is a drawing, whose lines can be pointed at, and not an image, which every
+        front end shows.
+    explains: If not "", letters are buttons, with this and the letter as their value."""
     reference = "gold"
     by = "gold or a model"
     measures = " KCC and NDCG &times; 100."
@@ -97,14 +111,19 @@ def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, exp
     place = escape(": ".join(filter(None, [view.place, part])))
     title = paragraph(f"<b>{escape(view.query)}</b>{f' <small>({place})</small>' if place else ''}")
     # Both are in one row if there is room; a table that may scroll is reached by Tab.
-    width = f"flex:1 1 {20 + 4.3 * len(view.ranks):g}em;min-width:0;max-width:max-content;overflow:auto"
+    width = (
+        f"flex:1 1 {20 + 4.3 * len(view.ranks):g}em;min-width:0;max-width:max-content;overflow:auto"
+    )
     table = _target_table(view, targets, explains)
     chart = slope_svg(view)
     if chart and not is_live:  # front ends remove drawings from HTML
         data = base64.b64encode(chart.encode()).decode()
-        chart = f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="{_CHART}">'
+        chart = (
+            f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="{_CHART}">'
+        )
     both = (
-        f'<div class="both"><div style="{width}" data-scroll="yes" tabindex="0" role="group" aria-label="targets">'
+        f'<div class="both"><div style="{width}" data-scroll="yes" tabindex="0" '
+        'role="group" aria-label="targets">'
         f'{table}</div><div class="drawn">{chart}</div></div>'
     )
     compared = _COMPARED.format(reference=reference) if len(view.ranks) > 1 else ""
@@ -112,7 +131,8 @@ def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, exp
 
 
 def _target_table(view: QueryView, targets: int, explains: str) -> str:
-    """Return a table: letter, target, gold and its rank if known, a column for each label; KCC and NDCG below."""
+    """Return a table: letter, target, gold and its rank if known, a column for each label; KCC and
+    NDCG below."""
     gold = view.gold
     first = next(iter(view.ranks))
     heads = th("") + th("target", "text")
@@ -120,16 +140,30 @@ def _target_table(view: QueryView, targets: int, explains: str) -> str:
     measures = {}
     if gold is not None:
         heads += th("gold") + th("gold rank", "narrow")
-        columns = [[td(f"{value:.4g}") for value in gold], map(td, _format_ranks(view.ranks["gold"])), *columns]
+        columns = [
+            [td(f"{value:.4g}") for value in gold],
+            map(td, _format_ranks(view.ranks["gold"])),
+            *columns,
+        ]
         measures = {"KCC": kendall, "NDCG": ndcg}
     lines = []
     nearest = {*view.nearest(targets).table.index}
-    for letter, target, *cells in zip(view.table.index, view.table["target"], *columns, strict=True):
+    for letter, target, *cells in zip(
+        view.table.index, view.table["target"], *columns, strict=True
+    ):
         if letter in nearest:
             button = tag("button", letter, value=explains + letter, title="why this rank?")
             rest = target[_LONG:]
             text = details(target[:_LONG], escape(rest)) if rest else escape(target)
-            lines.append(tag("tr", td(button if explains else letter), td(text, "text"), *cells, data_row=letter))
+            lines.append(
+                tag(
+                    "tr",
+                    td(button if explains else letter),
+                    td(text, "text"),
+                    *cells,
+                    data_row=letter,
+                )
+            )
     for name, measure in measures.items():
         values = [measure(gold, scores) for scores in view.scores.values()]
         numbers = [td("undefined" if np.isnan(value) else f"{100 * value:.1f}") for value in values]
@@ -159,10 +193,11 @@ def _format_ranks(ranks: np.ndarray) -> list[str]:
 
 
 def slope_svg(view: QueryView) -> str:
-    """Draw a line for each target from its rank by gold to its rank by each label; a crossing is a disagreement.
+    """Draw a line for each target from its rank by gold to its rank by each label; a crossing is a
+    disagreement.
 
-    Of more than `DRAWN` targets the nearest by gold or a label are drawn, at their ranks among all on a log scale,
-    which gives the first ranks the most room. "" if there is nothing to compare.
+    Of more than `DRAWN` targets the nearest by gold or a label are drawn, at their ranks among all
+    on a log scale, which gives the first ranks the most room. "" if there is nothing to compare.
     """
     shown = view.nearest(DRAWN)
     ranks = pd.DataFrame(shown.ranks, shown.table.index)
@@ -193,7 +228,10 @@ def slope_svg(view: QueryView) -> str:
         drawn.append(tag("g", title, line, data_row=letter))
     for (name, cut), x, tied in zip(short.items(), across, ties, strict=True):
         drawn.append(_HEADING.format(name=escape(name), cut=escape(cut), x=x, y=top - 8))
-        letters = (tag("text", " ".join(both), x=x, y=f"{height(rank) + 4:g}") for rank, both in tied.items())
+        letters = (
+            tag("text", " ".join(both), x=x, y=f"{height(rank) + 4:g}")
+            for rank, both in tied.items()
+        )
         drawn.append(tag("g", *letters, pointer_events="none"))
     return _SVG.format(
         wide=across[-1] + 0.87 * name_width + 24,
@@ -203,8 +241,12 @@ def slope_svg(view: QueryView) -> str:
 
 
 def _draw_line(ends: Sequence[tuple[float, float, float]], colour: str) -> str:
-    """Draw a line from letter to letter (x, y, half width), and a wider transparent one that reacts to the pointer."""
-    parts = [f"M{x + room:g} {y:g}L{to - other:g} {down:g}" for (x, y, room), (to, down, other) in pairwise(ends)]
+    """Draw a line from letter to letter (x, y, half width), and a wider transparent one that reacts
+    to the pointer."""
+    parts = [
+        f"M{x + room:g} {y:g}L{to - other:g} {down:g}"
+        for (x, y, room), (to, down, other) in pairwise(ends)
+    ]
     reach = " ".join(f"{x:g},{y:g}" for x, y, _ in ends)
     return (
         f'<path d="{"".join(parts)}" stroke="{colour}" stroke-width="2.5" class="seen"></path>'

@@ -1,4 +1,5 @@
-"""Every pair of a suite in a table with its ranks, and the chosen pair with the partners of its sentences."""
+"""Every pair of a suite in a table with its ranks, and the chosen pair with the partners of its
+sentences."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -30,13 +31,15 @@ _TITLES = {
 
 
 class PairExplorer(Explorer):
-    """See every pair of a suite, its rank among all pairs under each label, and one of them with its partners."""
+    """See every pair of a suite, its rank among all pairs under each label, and one of them with
+    its partners."""
 
     kind, shows = "pairs", "scores"
     distance = "distance between the ranks by a and b, or by a and gold, as a share of the list"
 
     def __init__(self, scores: Encoders, pairs: Pairs | str, *, encoders: Encoders = None) -> None:
-        """Show scores as of `pair_table`, whose table is `self.table`, or the encoders of `Ask`, which are computed.
+        """Show scores as of `pair_table`, whose table is `self.table`, or the encoders of `Ask`,
+        which are computed.
 
         pairs: Scored pairs, or the name of a set or file; DataError if unknown.
         encoders: As of `RankingExplorer`; by default those of `scores`.
@@ -62,13 +65,24 @@ class PairExplorer(Explorer):
         frame: Any = table[[*_TITLES]].set_axis([*_TITLES.values()], axis=1)
         frame = frame.loc[:, frame.astype(str).ne("").any()]  # without subset if no pair has one
         columns: list[dict[str, Any]] = [
-            {"name": name, "digits": 2 if name == "common words" else None, "limit": is_numeric_dtype(frame[name])}
+            {
+                "name": name,
+                "digits": 2 if name == "common words" else None,
+                "limit": is_numeric_dtype(frame[name]),
+            }
             for name in frame
         ]
         correlations = []
         labels = list(map(str, data))
         for label, short in shortened(labels, 24).items():
-            columns.append({"name": f"rank: {label}", "title": short, "hover": label, "error": f"error: {label}"})
+            columns.append(
+                {
+                    "name": f"rank: {label}",
+                    "title": short,
+                    "hover": label,
+                    "error": f"error: {label}",
+                }
+            )
             correlation = spearman(table["gold"], table[f"score: {label}"])
             correlations.append(f"{label} {100 * correlation:.1f}")
         self.note = f"; Spearman with gold x 100: {', '.join(correlations)}"
@@ -95,14 +109,18 @@ class PairExplorer(Explorer):
         pair = self.table.iloc[row]
         both = " / ".join(filter(None, pair[_SIDES]))
         where = " / ".join(filter(None, [pair["subset"], str(pair["pair_id"])]))
-        title = f"<b data-words>{escape(both)}</b> <small>({escape(where)}: gold {pair['gold']:.4g})</small>"
+        title = (
+            f"<b data-words>{escape(both)}</b> <small>({escape(where)}: gold "
+            f"{pair['gold']:.4g})</small>"
+        )
         return f'<div class="mathjax_ignore">{paragraph(title)}</div>'
 
     def _details(self, row: int, **options: Any) -> str:
         return self._title(row) + super()._details(row, **options)
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
-        """Yield a section for each first sentence; its pairs and their second sentences are folded."""
+        """Yield a section for each first sentence; its pairs and their second sentences are
+        folded."""
         shown = {*self.table.loc[rows, "sentence1"]}  # sentences that have a table
         for query, pairs in self.table.loc[rows].groupby("sentence1", sort=False):
             seconds = pairs["sentence2"].tolist()
@@ -133,31 +151,44 @@ class PairExplorer(Explorer):
     def _view(self, sentence: str) -> QueryView:
         rows = self.table.iloc[self._partners[sentence]]
         targets = rows["sentence2"].where(rows["sentence1"] == sentence, rows["sentence1"]).tolist()
-        scores = {name.removeprefix("score: "): rows[name].to_numpy() for name in rows if name.startswith("score: ")}
-        return QueryView.from_scores(sentence, targets, rows["gold"].to_numpy(), scores, self._suite)
+        scores = {
+            name.removeprefix("score: "): rows[name].to_numpy()
+            for name in rows
+            if name.startswith("score: ")
+        }
+        return QueryView.from_scores(
+            sentence, targets, rows["gold"].to_numpy(), scores, self._suite
+        )
 
 
 def pair_table(scores: Mapping[str, Any], pairs: Pairs) -> pd.DataFrame:
     """Return every pair of a suite with its rank among all pairs under each label.
 
     Args:
-        scores: label -> a `Run`, a `Report`, a table of their scores, or one score per pair, larger is closer.
+        scores: label -> a `Run`, a `Report`, a table of their scores, or one score per pair, larger
+            is closer.
         pairs: The scored pairs.
 
     Returns:
-        A row for each pair that every label has scored, in the order of the data: pair_id, subset ("" if there is
-        none), sentence1, sentence2, gold, overlap in [0, 1] (words in both of all their words), words (of both
-        sentences), and for each label L "score: L", "rank: L" (1: the largest score of all pairs; equal ones share
-        their average) and "error: L" in [-1, 1]: the share of the list by which L ranks the pair nearer (above 0) or
-        further than gold does, 0 anywhere among the places that gold ties.
+        A row for each pair that every label has scored, in the order of the data: pair_id, subset
+        ("" if there is none), sentence1, sentence2, gold, overlap in [0, 1] (words in both of all
+        their words), words (of both sentences), and for each label L "score: L", "rank: L" (1: the
+        largest score of all pairs; equal ones share their average) and "error: L" in [-1, 1]: the
+        share of the list by which L ranks the pair nearer (above 0) or further than gold does, 0
+        anywhere among the places that gold ties.
 
     Raises ValueError for scores of other pairs or of another gold.
     """
     suite = set_name(pairs.name)
-    aligned = {str(label): _scores_in_order(str(label), source, pairs, suite) for label, source in scores.items()}
+    aligned = {
+        str(label): _scores_in_order(str(label), source, pairs, suite)
+        for label, source in scores.items()
+    }
     is_scored = ~np.isnan(list(aligned.values())).any(axis=0)
     if not is_scored.any():
-        raise ValueError(f"no pair of {suite} was scored by all of {', '.join(aligned)}; score them on one set")
+        raise ValueError(
+            f"no pair of {suite} was scored by all of {', '.join(aligned)}; score them on one set"
+        )
     overlaps = []
     counts = []
     for first, second in zip(pairs.sentence1, pairs.sentence2, strict=True):
@@ -190,7 +221,10 @@ def _scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.nd
     if isinstance(source, list | np.ndarray):
         values = np.asarray(source, dtype=np.float64)
         if values.shape != (len(pairs),) or not np.isfinite(values).all():
-            raise ValueError(f"{label!r} has scores of shape {values.shape}; there must be {len(pairs)} finite numbers")
+            raise ValueError(
+                f"{label!r} has scores of shape {values.shape}; there must be "
+                f"{len(pairs)} finite numbers"
+            )
         return values
     table = extract_table(source, "scores")
     rows = table.loc[table["suite"] == suite]
@@ -198,5 +232,8 @@ def _scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.nd
     values = rows["predicted"].to_numpy(dtype=np.float64)
     gold = np.where(np.isnan(values), pairs.gold, rows["gold"])
     if not np.allclose(gold, pairs.gold, rtol=0, atol=1e-9):
-        raise ValueError(f"{label!r} was scored on another version of {suite!r}: its gold differs; score it again")
+        raise ValueError(
+            f"{label!r} was scored on another version of {suite!r}: its gold differs; "
+            "score it again"
+        )
     return values

@@ -1,4 +1,5 @@
-"""Tables and figures of the papers: published values (data/published/*.csv), and runs of their commands (*.toml)."""
+"""Tables and figures of the papers: published values (data/published/*.csv), and runs of their
+commands (*.toml)."""
 
 import re
 import shlex
@@ -21,8 +22,19 @@ from workbench.files import project_path, set_name
 from workbench.metrics import similar_third, spearman
 from workbench.runs import Run
 from workbench.views._style import laid_out
-from workbench.views.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
-from workbench.views.finished import finished_rows, format_spread, kept_checkpoint, read_dev, read_or_warn
+from workbench.views.figures import (
+    alignment_uniformity_path,
+    cosine_by_gold,
+    setting_sweep,
+    training_curve,
+)
+from workbench.views.finished import (
+    finished_rows,
+    format_spread,
+    kept_checkpoint,
+    read_dev,
+    read_or_warn,
+)
 from workbench.views.notebooks import table_html
 
 Config = TrainingConfig | BaselineConfig
@@ -30,15 +42,19 @@ Runs = Mapping[str, Sequence[Run]]  # as `runs_by_settings` returns them
 _TRANSFER = AVERAGES["transfer-average"]
 _KEY = ["model", "method", "task"]
 _TITLES = {"dev": "dev", "kcc": "KCC", "ndcg": "NDCG"}  # of scores; that of a suite is its name
-_LEADS = ("average", "STS-B dev", "STS-B", "transfer average")  # the first that a table has is shown with "demo"
-_NAMES = ("profiles", "encoders", "sets", "suites", "commands")  # what a table may replace of its paper's .toml
-# Settings that stay the bundled world's own, and settings of a method that a paper's profile may change.
+# The first that a table has is shown with "demo".
+_LEADS = ("average", "STS-B dev", "STS-B", "transfer average")
+# What a table may replace of its paper's .toml.
+_NAMES = ("profiles", "encoders", "sets", "suites", "commands")
+# Settings that stay the bundled world's own, and settings of a method that a paper's profile may
+# change.
 _OF_THE_DATA = {"encoder", "teachers", "suites", "base", "batch_size", "subvector"}
 _OF_THE_METHOD = ("ranking", "compose")
 
 
 def runs_by_settings(root: str | Path) -> Runs:
-    """Return the finished runs under `root` by `settings_key`; one that cannot be read is left out with a warning."""
+    """Return the finished runs under `root` by `settings_key`; one that cannot be read is left out
+    with a warning."""
     runs: dict[str, list[Run]] = {}
     for row in finished_rows(root):
         config = RECORDED[row["method"]](**row["settings"])
@@ -59,7 +75,8 @@ def read_papers() -> dict[str, dict[str, Any]]:
 
 
 def read_shape(paper: str, kind: str, number: int | str) -> dict[str, Any]:
-    """Return the .toml entry of a "table" or "figure", with the names and commands that it shares with its paper."""
+    """Return the .toml entry of a "table" or "figure", with the names and commands that it shares
+    with its paper."""
     whole = read_papers()[paper]
     shape = whole[f"{kind}s"][str(number)]
     names = {name: whole.get(name, {}) | shape.get(name, {}) for name in _NAMES}
@@ -70,15 +87,19 @@ def read_shape(paper: str, kind: str, number: int | str) -> dict[str, Any]:
 def published_table(paper: str, table: str) -> pd.DataFrame:
     """Return the values of a table in the paper's order; a published deviation follows its mean.
 
-    Columns: table, model, method, task, value as published; row, column: the place in the table; suite, metric: what
-    measures the task, or ""; command: what reproduces the value, as in the .toml, or "" if nothing does; stated: the
-    number that our catalogue or profile has for it, or "".
-    """
+    Columns: table, model, method, task, value as published; row, column: the place in the table;
+        suite, metric: what measures the task, or ""; command: what reproduces the value, as in the
+        .toml, or "" if nothing does; stated: the number that our catalogue or profile has for it,
+        or ""."""
     shape = read_shape(paper, "table", table)
     numbers = _published_numbers()
     numbers = numbers.loc[numbers["table"].str.fullmatch(re.escape(shape["heading"]) + "( .*)?")]
     deviating = numbers["table"].str.contains("deviation")
-    values = numbers.loc[~deviating].merge(numbers.loc[deviating], "left", _KEY, suffixes=("", " ±")).fillna("")
+    values = (
+        numbers.loc[~deviating]
+        .merge(numbers.loc[deviating], "left", _KEY, suffixes=("", " ±"))
+        .fillna("")
+    )
     values["value"] = (values["value"] + " ± " + values["value ±"]).str.removesuffix(" ± ")
     described = pd.DataFrame([_describe(shape, row) for row in values.to_dict("records")])
     values = pd.concat([values[["table", *_KEY, "value"]], described], axis=1)
@@ -89,7 +110,9 @@ def published_table(paper: str, table: str) -> pd.DataFrame:
 @cache
 def _published_numbers() -> pd.DataFrame:
     files = sorted(project_path("data").glob("published/*.csv"))
-    return pd.concat([pd.read_csv(file, dtype=str, keep_default_na=False) for file in files], ignore_index=True)
+    return pd.concat(
+        [pd.read_csv(file, dtype=str, keep_default_na=False) for file in files], ignore_index=True
+    )
 
 
 def _describe(shape: Mapping[str, Any], row: dict[Any, str]) -> dict[str, str]:
@@ -133,18 +156,26 @@ def _describe(shape: Mapping[str, Any], row: dict[Any, str]) -> dict[str, str]:
 
 @cache
 def parse_command(command: str) -> Config:
-    """Return the settings of a .toml's command, METHOD --profile NAME [--set NAME=VALUE]...; the last value counts."""
+    """Return the settings of a .toml's command, METHOD --profile NAME [--set NAME=VALUE]...; the
+    last value counts."""
     method, _, profile, *settings = shlex.split(command)
-    return RECORDED[method].from_parameters(profile, 0, dict(text.split("=", 1) for text in settings[1::2]))
+    return RECORDED[method].from_parameters(
+        profile, 0, dict(text.split("=", 1) for text in settings[1::2])
+    )
 
 
 def demo_config(config: Config, *swept: str) -> TrainingConfig | None:
-    """Return the same changes of the method in the profile demo, always those of `swept`; None if not allowed there."""
+    """Return the same changes of the method in the profile demo, always those of `swept`; None if
+    not allowed there."""
     if isinstance(config, BaselineConfig):
         return None
     fields = type(config).model_fields
     names = [*config.changed(), *swept]
-    names += [name for name in _OF_THE_METHOD if name in fields and getattr(config, name) != fields[name].default]
+    names += [
+        name
+        for name in _OF_THE_METHOD
+        if name in fields and getattr(config, name) != fields[name].default
+    ]
     changes = {name: getattr(config, name) for name in names if name not in _OF_THE_DATA}
     try:
         return CONFIGS[config.method].from_parameters("demo", 0, changes)
@@ -168,8 +199,11 @@ def commands(configs: Iterable[Config]) -> str:
     return "; ".join(lines)
 
 
-def paper_table(paper: str, table: int | str, runs: Runs, *, profile: str = "paper", suite: str = "") -> pd.DataFrame:
-    """Return a table of a paper: below each row that has a command the values measured here, empty without a run.
+def paper_table(
+    paper: str, table: int | str, runs: Runs, *, profile: str = "paper", suite: str = ""
+) -> pd.DataFrame:
+    """Return a table of a paper: below each row that has a command the values measured here, empty
+    without a run.
 
     A size or a setting has ours below it, with ≠ if it is another.
 
@@ -177,16 +211,22 @@ def paper_table(paper: str, table: int | str, runs: Runs, *, profile: str = "pap
         paper: "rankcse", "compcse", "cosent" or "rankencoder".
         table: Its number there: 2, "III".
         runs: As `runs_by_settings` returns them.
-        profile: "paper": the table itself; "demo": the same changes on the bundled world, one row each.
+        profile: "paper": the table itself; "demo": the same changes on the bundled world, one row
+            each.
         suite: With "demo", what the runs were scored on.
 
     Returns:
-        Texts, in the paper's unit (x 100, except geometry), mean ± deviation over seeds; "command" fills what is empty;
-        `attrs["title"]`; `attrs["measured"]`: the rows that have a run. KeyError if there is no such paper or table.
+        Texts, in the paper's unit (x 100, except geometry), mean ± deviation over seeds; "command"
+        fills what is empty; `attrs["title"]`; `attrs["measured"]`: the rows that have a run.
+        KeyError if there is no such paper or table.
     """
     shape = read_shape(paper, "table", table)
     values = published_table(paper, str(table))
-    rows = _demo_rows(values, runs, set_name(suite)) if profile == "demo" else _paper_rows(values, runs)
+    rows = (
+        _demo_rows(values, runs, set_name(suite))
+        if profile == "demo"
+        else _paper_rows(values, runs)
+    )
     rows.attrs["title"] = f"{shape['heading']}: {shape['title']}"
     return rows
 
@@ -226,13 +266,16 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
                 here |= dict.fromkeys(averages, format_spread([np.mean(numbers)], 1))
     columns = list(dict.fromkeys(values["column"]))
     columns = sorted(columns, key=int) if all(name.isdigit() for name in columns) else columns
-    table = pd.DataFrame(lines.values(), index=pd.MultiIndex.from_tuples(list(lines)), columns=[*columns, "command"])
+    table = pd.DataFrame(
+        lines.values(), index=pd.MultiIndex.from_tuples(list(lines)), columns=[*columns, "command"]
+    )
     table.attrs["measured"] = measured
     return table.astype(object).fillna("")
 
 
 def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
-    """Return a row for each method: its published lead value | dev | the suite | KCC | NDCG | seeds | command."""
+    """Return a row for each method: its published lead value | dev | the suite | KCC | NDCG | seeds
+    | command."""
     lead = next((task for task in _LEADS if task in set(values["task"])), values["task"].iloc[-1])
     rows = {}
     keys = set()
@@ -248,7 +291,10 @@ def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
         scores.insert(0, "dev", [read_or_warn(run.path, read_dev) for run in of_seeds])
         rows[value.method] = {
             f"published, {lead}": value.value,
-            **{_TITLES.get(name, suite): format_spread(numbers.dropna()) for name, numbers in scores.items()},
+            **{
+                _TITLES.get(name, suite): format_spread(numbers.dropna())
+                for name, numbers in scores.items()
+            },
             "seeds": len(of_seeds),
             "command": "" if of_seeds else commands([config]),
         }
@@ -258,7 +304,8 @@ def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
 
 
 def show_measured(*results: Any) -> None:
-    """Display figures, and of tables the rows that have a run; fold what has none, with its commands.
+    """Display figures, and of tables the rows that have a run; fold what has none, with its
+    commands.
 
     results: Of `paper_figure` and `paper_table`.
     """
@@ -278,13 +325,17 @@ def show_measured(*results: Any) -> None:
             if len(measured) < len(one.index.unique(0)):
                 rest.append(title + table_html(one))
     if rest:
-        summary = f"{len(rest)} tables and figures have rows without a run: published values and commands"
+        summary = (
+            f"{len(rest)} tables and figures have rows without a run: published values and commands"
+        )
         display(HTML(f"<details><summary>{summary}</summary>{''.join(rest)}</details>"))
 
 
 def _measure_runs(value: Any, runs: Runs) -> list[float]:
     of_seeds = runs.get(settings_key(parse_command(value.command)), ()) if runs else ()
-    numbers: Any = (read_or_warn(run.path, lambda run: _measure_run(run, value)) for run in of_seeds)
+    numbers: Any = (
+        read_or_warn(run.path, lambda run: _measure_run(run, value)) for run in of_seeds
+    )
     return [number for number in numbers if pd.notna(number)]
 
 
@@ -294,7 +345,9 @@ def _measure_run(run: Run, value: Any) -> float | None:
         number = run.metrics().get(value.suite, {}).get(value.metric)
     elif value.task == "STS-B similar":
         scores = run.scores()
-        similar = scores.loc[(scores["suite"] == "stsb-test") & similar_third(scores["gold"], (0.0, 5.0))]
+        similar = scores.loc[
+            (scores["suite"] == "stsb-test") & similar_third(scores["gold"], (0.0, 5.0))
+        ]
         number = spearman(similar["gold"], similar["predicted"])
     elif (run.path / "history.csv").is_file():
         best = kept_checkpoint(run.history())
@@ -308,12 +361,13 @@ def _measure_run(run: Run, value: Any) -> float | None:
 def paper_figure(
     paper: str, figure: int | str, runs: Runs, *, profile: str = "paper", suite: str = ""
 ) -> go.Figure | pd.DataFrame:
-    """Return a figure of a paper from finished runs, the first seed of each; without any, a table of their commands.
+    """Return a figure of a paper from finished runs, the first seed of each; without any, a table
+    of their commands.
 
-    Arguments as of `paper_table`; `suite`: with "demo", the set whose pairs are drawn. Except for bars, the commands
-    of rows without a run are in `layout.meta["no run yet"]`. If the runs do not have what is drawn, the table contains
-    the reason. Bars have the values of a table: published, and means of all seeds. KeyError if there is no such figure.
-    """
+    Arguments as of `paper_table`; `suite`: with "demo", the set whose pairs are drawn. Except for
+    bars, the commands of rows without a run are in `layout.meta["no run yet"]`. If the runs do not
+    have what is drawn, the table contains the reason. Bars have the values of a table: published,
+    and means of all seeds. KeyError if there is no such figure."""
     shape, demo = read_shape(paper, "figure", figure), profile == "demo"
     title = f"Figure {figure}: {shape['title']}"
     if shape["kind"] == "bars":
@@ -324,7 +378,11 @@ def paper_figure(
         rows = shape.get("demo", rows)
     swept = [shape["setting"]] if "setting" in shape else []
     for name in swept:
-        rows = {f"{row} | {value}": f"{rows[row]} --set {name}={value}" for row in rows for value in shape["values"]}
+        rows = {
+            f"{row} | {value}": f"{rows[row]} --set {name}={value}"
+            for row in rows
+            for value in shape["values"]
+        }
     first = {}
     missing = {}
     for row, command in rows.items():
@@ -365,7 +423,13 @@ def _draw(shape: Mapping[str, Any], first: Mapping[str, Run], suite: str) -> go.
     if kind == "sweep":
         setting = shape["setting"]
         points = pd.Series({tuple(row.split(" | ")): read_dev(run) for row, run in first.items()})
-        table = points.unstack(0, sort=False).rename(float).sort_index().rename_axis(setting).reset_index()
+        table = (
+            points.unstack(0, sort=False)
+            .rename(float)
+            .sort_index()
+            .rename_axis(setting)
+            .reset_index()
+        )
         return setting_sweep(table, setting, paper=shape.get("published"))
     if kind == "cosines":
         return cosine_by_gold({row: run.scores() for row, run in first.items()}, suite)

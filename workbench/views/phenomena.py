@@ -1,4 +1,5 @@
-"""Which kinds of targets a method ranks right: paraphrases, negations, role swaps and every other `relation`."""
+"""Which kinds of targets a method ranks right: paraphrases, negations, role swaps and every other
+`relation`."""
 
 from collections.abc import Sequence
 from html import escape
@@ -21,7 +22,18 @@ from workbench.views.limits import MOST_QUERIES, MOST_RELATIONS, MOST_TARGETS, r
 from workbench.views.notebooks import table_html
 
 SECOND = "second grader"  # the label of the column score_second
-_COLUMNS = ["label", "relation", "targets", "share", "above", "below", "difference", "low", "high", "p_value"]
+_COLUMNS = [
+    "label",
+    "relation",
+    "targets",
+    "share",
+    "above",
+    "below",
+    "difference",
+    "low",
+    "high",
+    "p_value",
+]
 _FLIPS, _RESAMPLES = 10_000, 2_000  # of the test over queries, and of the queries for the interval
 Shares = dict[str, np.ndarray]  # label -> `ranked_right`
 _SHOWN = 100  # targets behind a cell
@@ -29,24 +41,29 @@ _DARKEST = 0.2  # the difference from which a cell has the darkest shade
 _SIGNS = {1: " ▲", -1: " ▼"}
 _WORDS = {1: "gains on", -1: "loses on"}
 _NOTE = (
-    "Share of the targets of a relation that are ranked right against those of a higher and of a lower grade, x 100, "
-    "mean over seeds. Blue: more than {baseline}; orange: less. ▲ ▼: the difference is clear: p below {alpha:g} in "
-    "a test over queries, corrected for {tests} tests by Holm, and a 95% interval over seeds and queries without 0. "
+    "Share of the targets of a relation that are ranked right against those of a higher "
+    "and of a lower grade, x 100, "
+    "mean over seeds. Blue: more than {baseline}; orange: less. ▲ ▼: the difference is "
+    "clear: p below {alpha:g} in "
+    "a test over queries, corrected for {tests} tests by Holm, and a 95% interval over "
+    "seeds and queries without 0. "
     "Press a cell to see its targets."
 )
 _CEILING = f" The {SECOND} is the ceiling, on the queries that were graded twice."
 
 
 def ranked_right(pairs: Pairs, scores: np.ndarray) -> np.ndarray:
-    """Return for each target the share of its query's other targets that it is ranked right against.
+    """Return for each target the share of its query's other targets that it is ranked right
+    against.
 
-    Columns [n, 3], in [0, 1]: of all targets with another grade, of those with a higher grade (right if they score
-    higher) and of those with a lower one; nan without any. Equal scores count half. `scores` [n] are those of the
-    pairs; a target without one (nan) is left out.
-    """
+    Columns [n, 3], in [0, 1]: of all targets with another grade, of those with a higher grade
+    (right if they score higher) and of those with a lower one; nan without any. Equal scores count
+    half. `scores` [n] are those of the pairs; a target without one (nan) is left out."""
     shares = np.full((len(pairs), 3), np.nan)
     for rows in pd.Series(scores).groupby(pairs.sentence1, sort=False).indices.values():
-        order, predicted = (np.sign(np.subtract.outer(one[rows], one[rows])) for one in (pairs.gold, scores))
+        order, predicted = (
+            np.sign(np.subtract.outer(one[rows], one[rows])) for one in (pairs.gold, scores)
+        )
         right = (1 + order * predicted) / 2  # nan without a score
         for column, compared in enumerate((order != 0, order < 0, order > 0)):
             shares[rows, column] = pd.DataFrame(np.where(compared, right, np.nan)).mean(axis=1)
@@ -54,23 +71,26 @@ def ranked_right(pairs: Pairs, scores: np.ndarray) -> np.ndarray:
 
 
 def phenomena(
-    runs: pd.DataFrame, suite: str | Path = "ladders-all", baseline: str = "", *, alpha: float = 0.05
+    runs: pd.DataFrame,
+    suite: str | Path = "ladders-all",
+    baseline: str = "",
+    *,
+    alpha: float = 0.05,
 ) -> "Phenomena":
     """Compare by relation which targets each method ranks right.
 
     Args:
         runs: As `finished_runs` returns them, scored on the suite.
-        suite: A set, or your own file, of scored pairs with a column `relation`; a column `score_second` has the grades
-            of a second person, whose shares are the ceiling.
+        suite: A set, or your own file, of scored pairs with a column `relation`; a column
+            `score_second` has the grades of a second person, whose shares are the ceiling.
         baseline: As for `paired_tests`.
         alpha: Chance of any false mark if other queries were drawn and the seeds stayed the same.
 
     Returns:
         The heat map, whose `table` and `sentences` have the results.
 
-    Raises DataError if the pairs have no relation or cannot be read, or if a run did not score them, and SettingError
-    for an unknown baseline.
-    """
+    Raises DataError if the pairs have no relation or cannot be read, or if a run did not score
+    them, and SettingError for an unknown baseline."""
     name = baseline_of(runs, baseline)
     pairs = pairs_of(runs, str(suite)) if isinstance(suite, str) else load_pairs(suite)
     if "relation" not in pairs.extra:
@@ -78,9 +98,13 @@ def phenomena(
     numbers, queries = pd.factorize(np.array(pairs.sentence1, dtype=object))
     relation_of = np.array(pairs.extra["relation"])
     relations = list(dict.fromkeys(relation_of.tolist()))
-    require_at_most(len(relations), MOST_RELATIONS, "relations", "let the column relation name kinds of targets")
+    require_at_most(
+        len(relations), MOST_RELATIONS, "relations", "let the column relation name kinds of targets"
+    )
     require_at_most(len(queries), MOST_QUERIES, "queries", "take a sample of them")
-    require_at_most(np.bincount(numbers).max(), MOST_TARGETS, "targets of one query", "take a sample of them")
+    require_at_most(
+        np.bincount(numbers).max(), MOST_TARGETS, "targets of one query", "take a sample of them"
+    )
     stage = BEFORE if name == BEFORE else ""
     gaps = Shares()
     shares = Shares()
@@ -90,7 +114,9 @@ def phenomena(
         columns=["label", "path", "base"],
     )
     if len(opponents):
-        shares[name] = np.mean([_shares(pairs, path, stage) for path in opponents["base"].unique()], axis=0)
+        shares[name] = np.mean(
+            [_shares(pairs, path, stage) for path in opponents["base"].unique()], axis=0
+        )
     is_fixed = set(runs.loc[runs["label"] == name, "method"]) == {BaselineConfig.method}
     for label, group in opponents.groupby("label", sort=False):
         own = np.stack([_shares(pairs, path, "") for path in group["path"]])
@@ -116,7 +142,9 @@ def phenomena(
                 size = np.bincount(numbers[known], None, many)
                 totals = [np.bincount(numbers[known], one[known], many) for one in gaps[label]]
                 tested = _difference(np.array(totals), size, counts, signs)
-            rows.append([label, relation, known.sum(), *pd.DataFrame(values[known]).mean(), *tested])
+            rows.append(
+                [label, relation, known.sum(), *pd.DataFrame(values[known]).mean(), *tested]
+            )
     table: Any = pd.DataFrame(rows, columns=_COLUMNS)
     tested = table["p_value"].dropna()
     table["adjusted"] = pd.Series(holm(tested.tolist()), tested.index, dtype=float)
@@ -129,7 +157,9 @@ def _second_grades(pairs: Pairs) -> np.ndarray:
     try:
         return np.array([float(text or "nan") for text in pairs.extra["score_second"]])
     except ValueError as problem:
-        raise DataError(f"{pairs.name}: score_second: {problem}; write numbers, or nothing") from None
+        raise DataError(
+            f"{pairs.name}: score_second: {problem}; write numbers, or nothing"
+        ) from None
 
 
 def _shares(pairs: Pairs, path: str, stage: str) -> np.ndarray:
@@ -137,15 +167,21 @@ def _shares(pairs: Pairs, path: str, stage: str) -> np.ndarray:
     if rows is None:
         raise DataError(f"{path} was not scored on {pairs.name}; score it: workbench evaluate")
     if rows["pair_id"].tolist() != pairs.pair_id or not np.array_equal(rows["gold"], pairs.gold):
-        raise DataError(f"{path} scored other pairs of {pairs.name}; score it on this version: workbench evaluate")
+        raise DataError(
+            f"{path} scored other pairs of {pairs.name}; score it on this version: "
+            "workbench evaluate"
+        )
     return ranked_right(pairs, rows["predicted"].to_numpy())
 
 
-def _difference(total: np.ndarray, size: np.ndarray, counts: np.ndarray, signs: np.ndarray) -> tuple[float, ...]:
-    """Return the mean difference over seeds and targets, its interval and the p-value of a sign-flip test over queries.
+def _difference(
+    total: np.ndarray, size: np.ndarray, counts: np.ndarray, signs: np.ndarray
+) -> tuple[float, ...]:
+    """Return the mean difference over seeds and targets, its interval and the p-value of a
+    sign-flip test over queries.
 
-    total: [seeds, queries], the summed differences of the targets; size: [queries], the number of targets.
-    """
+    total: [seeds, queries], the summed differences of the targets; size: [queries], the number of
+        targets."""
     with np.errstate(invalid="ignore"):  # a resample without the relation
         resampled = (counts @ total.T) / (counts @ size)[:, None]
     observed = total.sum(axis=1) / size.sum()
@@ -158,18 +194,26 @@ def _difference(total: np.ndarray, size: np.ndarray, counts: np.ndarray, signs: 
 class Phenomena(View):
     """A heat map, relation by label, whose cells open their targets; made by `phenomena`.
 
-    `table` has label, relation, targets, share of targets ranked right (and against higher grades, "above", and lower
-    ones, "below"), all in [0, 1]; difference from the baseline with its 95% interval over seeds and queries (low, high;
-    nan for one seed, or if seeds are compared with one trained run), p_value, adjusted (Holm), and verdict: 1 gains, -1
-    loses, 0 not clear. The baseline's share is the mean over all its runs, or over all starts.
-    """
+    `table` has label, relation, targets, share of targets ranked right (and against higher grades,
+    "above", and lower ones, "below"), all in [0, 1]; difference from the baseline with its 95%
+    interval over seeds and queries (low, high; nan for one seed, or if seeds are compared with one
+    trained run), p_value, adjusted (Holm), and verdict: 1 gains, -1 loses, 0 not clear. The
+    baseline's share is the mean over all its runs, or over all starts."""
 
     settable = ()
 
     def __init__(
-        self, table: pd.DataFrame, pairs: Pairs, shares: Shares, bases: Shares, *, baseline: str, alpha: float
+        self,
+        table: pd.DataFrame,
+        pairs: Pairs,
+        shares: Shares,
+        bases: Shares,
+        *,
+        baseline: str,
+        alpha: float,
     ) -> None:
-        """Show `table`; shares [n, 3] by label, and by label those of the baseline's runs that it was compared with."""
+        """Show `table`; shares [n, 3] by label, and by label those of the baseline's runs that it
+        was compared with."""
         self.table, self.pairs, self.shares, self.bases = table, pairs, shares, bases
         self.baseline, self.alpha, self.controls = baseline, alpha, {}
         self.targets, self._open = Panel(scrolls=True), ""
@@ -195,15 +239,21 @@ class Phenomena(View):
     def press(self, value: str) -> None:
         """Show the targets behind a cell, "relation", a new line and "label", or close them."""
         self._open = "" if value == self._open else value
-        self.targets.html = or_problem(lambda: self._targets(*value.split("\n"))) if self._open else ""
+        self.targets.html = (
+            or_problem(lambda: self._targets(*value.split("\n"))) if self._open else ""
+        )
 
     def targets_of(self, label: str, relation: str) -> pd.DataFrame:
         """Return query, target, gold, and the shares in [0, 1] under the baseline and the label.
 
-        The largest changes come first; under the baseline, or the second grader, the smallest shares.
-        """
+        The largest changes come first; under the baseline, or the second grader, the smallest
+        shares."""
         table: Any = pd.DataFrame(
-            {"query": self.pairs.sentence1, "target": self.pairs.sentence2, "gold": self.pairs.gold},
+            {
+                "query": self.pairs.sentence1,
+                "target": self.pairs.sentence2,
+                "gold": self.pairs.gold,
+            },
             dtype=object,
         )
         share = self.shares[label][:, 0]
@@ -229,13 +279,17 @@ class Phenomena(View):
         lines = []
         for relation, group in self.table.groupby("relation", sort=False):
             cells = [_share_cell(row, is_live=is_live) for row in group.to_dict("records")]
-            head = tag("th", escape(f"{relation} ({max(group['targets'])})"), class_="word", scope="row")
+            head = tag(
+                "th", escape(f"{relation} ({max(group['targets'])})"), class_="word", scope="row"
+            )
             lines.append(tag("tr", head, *cells))
         tests = self.table["p_value"].count()
         note = _NOTE.format(baseline=escape(self.baseline), alpha=self.alpha, tests=tests)
         note += _CEILING * (SECOND in self.shares)
         said = tag("ul", *(tag("li", escape(sentence)) for sentence in self.sentences))
-        return framed(table_tag("<td></td>", self.shares, lines), paragraph(tag("small", note)), said)
+        return framed(
+            table_tag("<td></td>", self.shares, lines), paragraph(tag("small", note)), said
+        )
 
     def static(self) -> str:
         return self._heat_map(is_live=False)

@@ -1,4 +1,5 @@
-"""Rankings of several labels as tables: one query with all its ranks, and the queries of a suite."""
+"""Rankings of several labels as tables: one query with all its ranks, and the queries of a
+suite."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,9 +20,9 @@ _TARGET = ["query_id", "target_id", "query", "target", "gold"]
 class QueryView:
     """One query with its targets and their ranks under each label.
 
-    `table` has a row for each target, in the order of gold, or of the first label if there is no gold, best first:
-    target, gold and gold rank if known, and for each label L "rank: L" and "score: L". Its index are letters.
-    """
+    `table` has a row for each target, in the order of gold, or of the first label if there is no
+    gold, best first: target, gold and gold rank if known, and for each label L "rank: L" and
+    "score: L". Its index are letters."""
 
     query: str
     table: pd.DataFrame
@@ -29,9 +30,15 @@ class QueryView:
 
     @classmethod
     def from_scores(
-        cls, query: str, targets: list[str], gold: np.ndarray | None, scores: Mapping[str, np.ndarray], place: str = ""
+        cls,
+        query: str,
+        targets: list[str],
+        gold: np.ndarray | None,
+        scores: Mapping[str, np.ndarray],
+        place: str = "",
     ) -> "QueryView":
-        """Return the view of `targets` [n] with scores by label, [n] each, larger is closer, and gold, [n] or None."""
+        """Return the view of `targets` [n] with scores by label, [n] each, larger is closer, and
+        gold, [n] or None."""
         if "gold" in scores:
             raise ValueError("'gold' is the name of the gold scores; choose another label")
         columns: dict[str, Any] = {"target": targets}
@@ -54,7 +61,8 @@ class QueryView:
 
     @property
     def ranks(self) -> dict[str, np.ndarray]:
-        """Return the ranks under gold and each label, in the order of the charts; all are compared with the first."""
+        """Return the ranks under gold and each label, in the order of the charts; all are compared
+        with the first."""
         ranks = self._columns("rank: ")
         return ranks if self.gold is None else {"gold": self.table["gold rank"].to_numpy(), **ranks}
 
@@ -65,34 +73,46 @@ class QueryView:
     def nearest(self, count: int) -> "QueryView":
         """Return the view of the `count` targets with the best rank under gold or any label."""
         best = np.minimum.reduce(list(self.ranks.values()))
-        return replace(self, table=self.table.iloc[np.sort(np.argsort(best, kind="stable")[:count])])
+        return replace(
+            self, table=self.table.iloc[np.sort(np.argsort(best, kind="stable")[:count])]
+        )
 
 
 def extract_table(source: Any, kind: str) -> pd.DataFrame:
     """Return the "rankings" or "scores" of a run or report, or a table as it is."""
     table: Any = source if isinstance(source, pd.DataFrame) else getattr(source, kind)
-    return table if isinstance(table, pd.DataFrame) else table()  # a run has a method of this name, a report a table
+    # A run has a method of this name, a report a table.
+    return table if isinstance(table, pd.DataFrame) else table()
 
 
 class SuiteRankings:
     """The queries of the suite `name` under each label that has it.
 
-    `table` has query_id, target_id, query, target and gold, in the order of the first label's table; `scores` has the
-    scores of each label in this order, and `rows` the positions of the targets of each query.
-    """
+    `table` has query_id, target_id, query, target and gold, in the order of the first label's
+    table; `scores` has the scores of each label in this order, and `rows` the positions of the
+    targets of each query."""
 
     def __init__(self, sources: Mapping[str, Any], suite: str | None = None) -> None:
         """Read ranking tables, runs or reports by label for a suite, by default the first.
 
-        Raises DataError if no table has a query of the suite, ValueError if they rank different targets.
-        """
-        tables = {str(label): extract_table(source, "rankings") for label, source in sources.items()}
+        Raises DataError if no table has a query of the suite, ValueError if they rank different
+        targets."""
+        tables = {
+            str(label): extract_table(source, "rankings") for label, source in sources.items()
+        }
         suites = list(dict.fromkeys(name for table in tables.values() for name in table["suite"]))
         self.name = set_name(suite or next(iter(suites), ""))
-        parts = {label: part for label, table in tables.items() if len(part := table.loc[table["suite"] == self.name])}
+        parts = {
+            label: part
+            for label, table in tables.items()
+            if len(part := table.loc[table["suite"] == self.name])
+        }
         if not parts:
             needed = f"a query is a sentence in at least {FEWEST_TARGETS} pairs"
-            raise DataError(f"no query of {self.name or 'any suite'} ({', '.join(suites) or 'none'} ranked); {needed}")
+            raise DataError(
+                f"no query of {self.name or 'any suite'} ({', '.join(suites) or 'none'} "
+                f"ranked); {needed}"
+            )
         self.labels = list(parts)
         self.table = parts[self.labels[0]][_TARGET].reset_index(drop=True)
         self.scores = {label: self._aligned_scores(label, part) for label, part in parts.items()}
@@ -101,12 +121,14 @@ class SuiteRankings:
 
     def _aligned_scores(self, label: str, part: pd.DataFrame) -> np.ndarray:
         """Return the scores of one label in the order of `table`."""
-        if part[_TARGET].reset_index(drop=True).equals(self.table):  # as a rule: a merge takes seconds
+        # As a rule: a merge takes seconds.
+        if part[_TARGET].reset_index(drop=True).equals(self.table):
             return part["score"].to_numpy()
         both = self.table.merge(part, on=_TARGET, validate="one_to_one")
         if different := len(self.table) + len(part) - 2 * len(both):
             raise ValueError(
-                f"{self.labels[0]!r} and {label!r} do not rank the same targets of {self.name!r} with the same gold: "
+                f"{self.labels[0]!r} and {label!r} do not rank the same targets of "
+                f"{self.name!r} with the same gold: "
                 f"{different} rows are in one alone; score both on one version of the set"
             )
         return both["score"].to_numpy()
@@ -124,14 +146,18 @@ class SuiteRankings:
         )
 
     def distances(self, a: str, b: str | None = None) -> np.ndarray:
-        """Return 1 - tau-b of each query between the scores of a and b, or gold; nan if one of them ties all."""
+        """Return 1 - tau-b of each query between the scores of a and b, or gold; nan if one of them
+        ties all."""
         one = self.scores[a]
         two = self.gold if b is None else self.scores[b]
-        return np.array([1 - kendall(one[rows], two[rows]) for rows in self.rows.values()], dtype=float)
+        return np.array(
+            [1 - kendall(one[rows], two[rows]) for rows in self.rows.values()], dtype=float
+        )
 
 
 def rank_displacement(ranks: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Return [n] places by which `ranks` have each item nearer (above 0) or further (below 0) than `reference`.
+    """Return [n] places by which `ranks` have each item nearer (above 0) or further (below 0) than
+    `reference`.
 
     Any place within a tie of the reference counts as equal.
     """

@@ -1,4 +1,5 @@
-"""The picker of runs: which of them, with the encoder before training or without, and the rankings that they have."""
+"""The picker of runs: which of them, with the encoder before training or without, and the rankings
+that they have."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -18,7 +19,14 @@ from workbench.runs import Run, split_common_settings
 from workbench.views._style import framed, problem_html
 from workbench.views._table import Panel, TableWidget, View, dropdown, value_of
 from workbench.views.ask import Untrained
-from workbench.views.finished import BEFORE, pairs_of, read_or_warn, rows_by_suite, seed_table, suite_version
+from workbench.views.finished import (
+    BEFORE,
+    pairs_of,
+    read_or_warn,
+    rows_by_suite,
+    seed_table,
+    suite_version,
+)
 from workbench.views.notebooks import table_html
 
 SEEDS = {"first": "the first of each", "each": "one by one"}
@@ -27,22 +35,28 @@ SEEDS = {"first": "the first of each", "each": "one by one"}
 class RunPicker(View):
     """A table of finished runs to tick, and the means of those that are ticked.
 
-    `runs` has the rows of the ticked runs, for every table and figure that takes `finished_runs`; `rankings`, `scores`
-    and `encoders` are what explorers take. The explorers that `feeds` names show the ticked runs at once.
-    """
+    `runs` has the rows of the ticked runs, for every table and figure that takes `finished_runs`;
+    `rankings`, `scores` and `encoders` are what explorers take. The explorers that `feeds` names
+    show the ticked runs at once."""
 
     settable = ("labels", "seeds", "before")
     before, seeds = value_of("before"), value_of("seeds")
 
     def __init__(
-        self, runs: pd.DataFrame, suite: str, *, labels: Sequence[str] = (), before: bool = True, seeds: str = "first"
+        self,
+        runs: pd.DataFrame,
+        suite: str,
+        *,
+        labels: Sequence[str] = (),
+        before: bool = True,
+        seeds: str = "first",
     ) -> None:
-        """Show `finished_runs` of a suite, with the runs of these labels ticked; ValueError for an unknown label.
+        """Show `finished_runs` of a suite, with the runs of these labels ticked; ValueError for an
+        unknown label.
 
-        Without labels the newest setting of each method, with its seeds, and of each evaluated encoder is ticked, of
-        runs on the same version of the suite as the newest. `before` (whether the encoder before training is shown too)
-        and `seeds` are explained at `rankings`.
-        """
+        Without labels the newest setting of each method, with its seeds, and of each evaluated
+        encoder is ticked, of runs on the same version of the suite as the newest. `before` (whether
+        the encoder before training is shown too) and `seeds` are explained at `rankings`."""
         self._all = runs.reset_index(drop=True)
         self.suite = suite
         self._explorers: dict[str, Any] = {}
@@ -60,7 +74,10 @@ class RunPicker(View):
         shared, own = split_common_settings(runs["settings"].tolist())
         self._note = f", all with {shared}" if shared else ""
         if not (labels or is_ticked.all()):
-            self._note += "; at first the newest setting of each method is ticked, on the newest version of the suite"
+            self._note += (
+                "; at first the newest setting of each method is ticked, on the newest "
+                "version of the suite"
+            )
         self._facts = self._all[["label"]].assign(
             settings=own,
             seed=self._all["seed"],
@@ -85,15 +102,25 @@ class RunPicker(View):
         if labels:
             self.labels = labels
         self.grid.observe(self._update, "ticked")
-        every, none = (ipywidgets.Button(description=f"{verb} all listed") for verb in ("tick", "untick"))
+        every, none = (
+            ipywidgets.Button(description=f"{verb} all listed") for verb in ("tick", "untick")
+        )
         every.on_click(lambda _: self._tick({*self.grid.ticked, *self.grid.listed}))
         none.on_click(lambda _: self._tick({*self.grid.ticked} - {*self.grid.listed}))
-        super().__init__([ipywidgets.HBox([*self.controls.values(), every, none]), self.grid, self.problem, self.means])
+        super().__init__(
+            [
+                ipywidgets.HBox([*self.controls.values(), every, none]),
+                self.grid,
+                self.problem,
+                self.means,
+            ]
+        )
         self._update()
 
     @property
     def labels(self) -> list[str]:
-        """Return the labels of the ticked runs; set to tick all runs of some labels, ValueError for an unknown one."""
+        """Return the labels of the ticked runs; set to tick all runs of some labels, ValueError for
+        an unknown one."""
         return list(dict.fromkeys(self.runs["label"]))
 
     @labels.setter
@@ -111,11 +138,12 @@ class RunPicker(View):
 
     @property
     def rankings(self) -> dict[str, pd.DataFrame]:
-        """Return label -> rankings of the suite, of the encoders before training too if `before` is set.
+        """Return label -> rankings of the suite, of the encoders before training too if `before` is
+        set.
 
-        These are labelled "before", or "before LABEL" if runs started from different ones. If `seeds` is "first" the
-        first ticked run of each label is shown, if it is "each" all of them, as "label, seed 0".
-        """
+        These are labelled "before", or "before LABEL" if runs started from different ones. If
+        `seeds` is "first" the first ticked run of each label is shown, if it is "each" all of them,
+        as "label, seed 0"."""
         return self._tables("rankings")
 
     @property
@@ -130,7 +158,9 @@ class RunPicker(View):
         A run that cannot encode a sentence alone, such as tf-idf or a cross-encoder, is left out.
         """
         sources = self._sources()
-        return {name: encoder for name, path, stage in sources if (encoder := _encoder(path, stage))}
+        return {
+            name: encoder for name, path, stage in sources if (encoder := _encoder(path, stage))
+        }
 
     @property
     def pairs(self) -> Pairs:
@@ -138,7 +168,8 @@ class RunPicker(View):
         return pairs_of(self._all, self.suite)
 
     def _sources(self) -> list[tuple[str, str, str]]:
-        """Return name, folder and stage of the shown encoders: first the starts, or those that have their scores."""
+        """Return name, folder and stage of the shown encoders: first the starts, or those that have
+        their scores."""
         runs = self.runs
         names = runs["label"]
         if self.seeds == "each":
@@ -154,7 +185,9 @@ class RunPicker(View):
 
     def _score_alike(self, *sources: tuple[str, str, str]) -> bool:
         one, two = (self._table("scores", path, stage) for _, path, stage in sources)
-        return 0 < len(one) == len(two) and np.allclose(one["predicted"], two["predicted"], rtol=0, atol=1e-5)
+        return 0 < len(one) == len(two) and np.allclose(
+            one["predicted"], two["predicted"], rtol=0, atol=1e-5
+        )
 
     def _table(self, kind: str, path: str, stage: str) -> pd.DataFrame:
         parts = read_or_warn(path, partial(rows_by_suite, kind=kind, stage=stage)) or {}
@@ -167,9 +200,8 @@ class RunPicker(View):
     def feeds(self, *explorers: Any) -> None:
         """Let a `RankingExplorer` and a `PairExplorer` show the ticked runs, from here on.
 
-        Of each kind only the last one follows, because a cell that is run again makes another explorer. If nothing is
-        ticked they go on showing what they showed.
-        """
+        Of each kind only the last one follows, because a cell that is run again makes another
+        explorer. If nothing is ticked they go on showing what they showed."""
         self._explorers |= {explorer.kind: explorer for explorer in explorers}
 
     def _tick(self, rows: Iterable[int]) -> None:
@@ -195,23 +227,33 @@ class RunPicker(View):
         return framed(table_html(seed_table(self.runs).drop(columns="settings", errors="ignore")))
 
     def static(self) -> str:
-        text = f"{len(self.grid.ticked)} of {len(self._all)} runs on {escape(self.suite + self._note)}"
+        text = (
+            f"{len(self.grid.ticked)} of {len(self._all)} runs on {escape(self.suite + self._note)}"
+        )
         ticked = table_html(self._facts.loc[sorted(self.grid.ticked)])
         return f"<p>{text}. Run the cell to choose.</p>{framed(ticked)}{self._means()}"
 
 
 def _starts(paths: dict[str, str]) -> dict[str, str]:
-    """Return a run for each different start, by label; that of the last run first, as explorers compare these two."""
+    """Return a run for each different start, by label; that of the last run first, as explorers
+    compare these two."""
     starts: dict[Any, tuple[str, str]] = {}
     for name, path in paths.items():
         if Run(path).has(BEFORE) and (facts := read_or_warn(path, Run.facts)):
-            start = facts.get("inputs", {}).get("encoder", {}).get("sha256"), facts["settings"].get("pooling")
+            start = (
+                facts.get("inputs", {}).get("encoder", {}).get("sha256"),
+                facts["settings"].get("pooling"),
+            )
             starts[start] = starts.pop(start, (name, path))
-    return {BEFORE if len(starts) == 1 else f"{BEFORE} {name}": path for name, path in reversed(starts.values())}
+    return {
+        BEFORE if len(starts) == 1 else f"{BEFORE} {name}": path
+        for name, path in reversed(starts.values())
+    }
 
 
 def _encoder(path: str, stage: str) -> Path | Untrained | None:
-    """Return the encoder of a run, or of its start if `stage` is given; None if it cannot encode a single sentence."""
+    """Return the encoder of a run, or of its start if `stage` is given; None if it cannot encode a
+    single sentence."""
     folder, config = Path(path) / "encoder", read_or_warn(path, lambda run: run.config)
     if isinstance(config, BaselineConfig):
         return Untrained(Path(path)) if config.kind == "pooling" else None

@@ -1,4 +1,5 @@
-"""A ranking that forms: a query of dev under gold, the start and every measured step of a training."""
+"""A ranking that forms: a query of dev under gold, the start and every measured step of a
+training."""
 
 from typing import Any
 
@@ -13,11 +14,11 @@ from workbench.views.queries import QueryView
 
 
 class WatchedRanking(TypedView):
-    """Move through the steps of a training and see the targets of a query change places: gold, start, chosen step.
+    """Move through the steps of a training and see the targets of a query change places: gold,
+    start, chosen step.
 
-    The queries are the first of dev with four to twenty targets of different gold; each measurement of dev has their
-    scores. At first the step of the kept checkpoint is shown.
-    """
+    The queries are the first of dev with four to twenty targets of different gold; each measurement
+    of dev has their scores. At first the step of the kept checkpoint is shown."""
 
     settable = ("query", "step")
     query, step = map(value_of, settable)
@@ -28,14 +29,20 @@ class WatchedRanking(TypedView):
         self.kept = int(kept_checkpoint(run.history())["step"])
         queries = {query: query for query in self._rows["query"]}
         slider: Any = ipywidgets.SelectionSlider(
-            options=[(self._label(step), step) for step in self._rows["step"].unique().tolist() or [self.kept]],
+            options=[
+                (self._label(step), step)
+                for step in self._rows["step"].unique().tolist() or [self.kept]
+            ],
             value=self.kept,
             description="step",
             layout={"width": "26em"},
         )
         super().__init__({"query": dropdown("query", queries, lambda _: None), "step": slider})
         self.panel.layout.width = "100%"
-        self.children = [ipywidgets.HBox([*self.controls.values()], layout={"flex_flow": "row wrap"}), self.panel]
+        self.children = [
+            ipywidgets.HBox([*self.controls.values()], layout={"flex_flow": "row wrap"}),
+            self.panel,
+        ]
 
     def _label(self, step: int) -> str:
         return f"{step}, kept" if step == self.kept else str(step)
@@ -44,7 +51,10 @@ class WatchedRanking(TypedView):
     def selected(self) -> QueryView:
         """Return the query with its ranks under gold, the start and the chosen step."""
         if self._rows.empty:
-            why = "no query of its dev has four to twenty targets of different gold, or it is older than this view"
+            why = (
+                "no query of its dev has four to twenty targets of different gold, or it is "
+                "older than this view"
+            )
             raise DataError(f"the run has no watched rankings: {why}")
         rows: Any = self._rows[self._rows["query"] == self.query]
         start, now = rows[rows["step"] == 0], rows[rows["step"] == self.step]
@@ -52,7 +62,10 @@ class WatchedRanking(TypedView):
             self.query,
             start["target"].tolist(),
             start["gold"].to_numpy(),
-            {"start": start["score"].to_numpy(), f"step {self._label(self.step)}": now["score"].to_numpy()},
+            {
+                "start": start["score"].to_numpy(),
+                f"step {self._label(self.step)}": now["score"].to_numpy(),
+            },
             "dev",
         )
 
