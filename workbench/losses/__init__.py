@@ -1,9 +1,11 @@
-"""Losses as pure functions, one equation each: tensors in, a scalar out, differentiable, never
-below float32.
+"""Losses as pure functions, one equation each.
+
+Tensors in, a scalar out, differentiable, never below float32.
 
 Ties, extremes and degenerate batches have a defined value. Shapes that would broadcast are
 ValueErrors. Values are not checked, because that would wait for the device: data sets refuse gold
-that is not finite, encoders such vectors."""
+that is not finite, encoders such vectors.
+"""
 
 from workbench.losses._arguments import full_precision as full_precision, widest as widest
 from workbench.losses._listwise import (

@@ -40,8 +40,10 @@ def full_precision(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
 
 
 def require_same_shape(first: Tensor, second: Tensor, names: str) -> None:
-    """Raise unless two arguments have one shape: broadcasting would give another loss without an
-    error."""
+    """Raise ValueError unless two arguments have one shape.
+
+    Broadcasting would give another loss without an error.
+    """
     if first.shape != second.shape:
         raise ValueError(
             f"{names} have shapes {tuple(first.shape)} and {tuple(second.shape)}; they "

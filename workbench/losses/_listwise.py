@@ -1,9 +1,11 @@
-"""Losses over lists: each row of a score matrix is one anchor's list; every loss is a mean over
-rows.
+"""Losses over lists: each row of a score matrix is one anchor's list.
+
+Every loss is a mean over rows.
 
 RankCSE prints its sums over the batch (eqs. 1-5); the mean divides all terms alike, so their ratios
 are the paper's. Shapes that must be equal are compared in the functions, because the annotations
-are only checked in the tests."""
+are only checked in the tests.
+"""
 
 import math
 
@@ -24,16 +26,19 @@ def without_positive(scores: Float[Tensor, "n m"]) -> Float[Tensor, "n m_less_1"
             "columns as rows"
         )
     kept = torch.arange(columns - 1, device=scores.device).expand(rows, -1)
+    # The columns from the i-th on move by one: a gather in place of a loop over rows.
     kept = kept + (kept >= torch.arange(rows, device=scores.device)[:, None])
     return scores.gather(1, kept)
 
 
 def clamp_masked(logits: Tensor) -> Tensor:
-    """Clamp masked candidates (-inf, or the dtype's lowest number before scaling), which then have
-    weight 0.
+    """Clamp masked candidates, which then have weight 0.
+
+    These are -inf, or the dtype's lowest number before scaling.
 
     At half the lowest number its difference from any other logit is finite, so that 0 log 0 is 0
-    and not nan."""
+    and not nan.
+    """
     return logits.clamp_min(torch.finfo(logits.dtype).min / 2)
 
 
@@ -51,12 +56,14 @@ def paired_lists(student: Tensor, teacher: Tensor, exclude_positive: bool) -> tu
 
 @full_precision
 def info_nce(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, ""]:
-    """Return the mean of -log softmax(scores_i / tau_1)_i over anchors i: RankCSE eq. 1, one
-    direction only.
+    """Return the mean of -log softmax(scores_i / tau_1)_i over anchors i: RankCSE eq. 1.
+
+    It compares in one direction only.
 
     `scores` are [n, m], m >= n. Row i is anchor i, column i its positive, every other column a
     negative; columns past the n-th are negatives of all anchors (hard negatives). temperature is
-    tau_1 > 0, by which scores are divided. The loss is >= 0; smaller is better."""
+    tau_1 > 0, by which scores are divided. The loss is >= 0; smaller is better.
+    """
     rows, columns = scores.shape
     if columns < rows or not rows:
         raise ValueError(
@@ -66,8 +73,10 @@ def info_nce(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tenso
 
 
 def _both_directions(scores: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """Return log P_i and log Q_i of RankCSE sec. 4.3: top-one distributions of the rows and of the
-    columns."""
+    """Return log P_i and log Q_i of RankCSE sec. 4.3.
+
+    They are the top-one distributions of the rows and of the columns.
+    """
     if scores.shape[0] != scores.shape[1]:
         raise ValueError(
             f"scores have shape {tuple(scores.shape)}; two views of one batch give a square matrix"
@@ -84,6 +93,8 @@ def js_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> Float
     of the two views. The positives stay in the lists and gradient flows through both. `scores` [n,
     n] compares view 1 (rows) with view 2 (columns); temperature is tau_1 > 0. The value is in [0,
     ln 2]; 0 when both views give the same lists."""
+    # In logarithms throughout: at tau = 0.0125 a probability may be exp(-160), which float32 cannot
+    # hold.
     log_p, log_q = _both_directions(scores, temperature)
     log_m = torch.logaddexp(log_p, log_q) - math.log(2)
     divergence = 0.5 * (log_p.exp() * (log_p - log_m) + log_q.exp() * (log_q - log_m)).sum(dim=1)
@@ -94,8 +105,9 @@ def js_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> Float
 
 @full_precision
 def entropy_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, ""]:
-    """Return the mean over i of -(H(P_i) + H(Q_i)) / 2: what the public RankCSE code computes in
-    place of eq. 2.
+    """Return the mean over i of -(H(P_i) + H(Q_i)) / 2.
+
+    The public RankCSE code computes this in place of eq. 2.
 
     That code clamps log M from below at 1e-7; log M is never positive, so it becomes the constant
     1e-7 (left out here) and the divergence from the mixture is lost. What remains flattens the
@@ -107,12 +119,14 @@ def entropy_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> 
 
 @full_precision
 def top_one(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, "n m"]:
-    """Return sigma(S / tau) of RankCSE sec. 3: the probability of each item of a list to be its
-    first.
+    """Return sigma(S / tau) of RankCSE sec. 3.
+
+    It is the probability of each item of a list to be its first.
 
     `scores` are [n, m], one list per row; -inf masks an item out. temperature is tau > 0, by which
     scores are divided: the smaller, the more the largest score takes. The rows of the result, [n,
-    m], sum to 1."""
+    m], sum to 1.
+    """
     return softmax(clamp_masked(scores / temperature), dim=1)
 
 
@@ -125,14 +139,17 @@ def listnet(
     teacher_temperature: float,
     exclude_positive: bool = True,
 ) -> Float[Tensor, ""]:
-    """Return the mean over i of -sum_j softmax(S^T_i / tau_3)_j log softmax(S_i / tau_2)_j: RankCSE
-    eq. 4.
+    """Return the cross-entropy of the teacher's and the student's lists: RankCSE eq. 4.
+
+    It is the mean over i of -sum_j softmax(S^T_i / tau_3)_j log softmax(S_i / tau_2)_j.
 
     S and S^T are [n, m]; gradient flows into the teacher's unless it was computed without.
     student_temperature is tau_2 > 0 and teacher_temperature tau_3 > 0; both divide. The positive,
     column i of row i's list (m >= n), is left out of both softmaxes by default (footnote 1); an
-    empty list has loss 0. The least is the teacher's mean entropy."""
+    empty list has loss 0. The least is the teacher's mean entropy.
+    """
     student, teacher = paired_lists(student, teacher, exclude_positive)
+    # The teacher's numbers may be float64 from a cache; the loss has the student's precision.
     target = top_one(teacher, temperature=teacher_temperature).to(student.dtype)
     return (
         -(target * log_softmax(clamp_masked(student / student_temperature), dim=1))
@@ -149,8 +166,9 @@ def listmle(
     temperature: float,
     exclude_positive: bool = False,
 ) -> Float[Tensor, ""]:
-    """Return the mean over i of -log P(pi_i | S_i, tau_2), pi_i the teacher's order, best first:
-    RankCSE eq. 5.
+    """Return the mean over i of -log P(pi_i | S_i, tau_2): RankCSE eq. 5.
+
+    pi_i is the teacher's order, best first.
 
     -log P = sum_k [log sum_{l >= k} exp(S_pi(l) / tau_2) - S_pi(k) / tau_2], summed over the list.
     Candidates that the teacher ties keep the order of their columns. Only the teacher's order
@@ -158,9 +176,12 @@ def listmle(
 
     S and S^T are [n, m]; the teacher receives no gradient. temperature is tau_2 > 0, by which
     scores are divided. exclude_positive drops column i of row i (m >= n); an empty list has loss 0.
-    The loss is >= 0; smaller is better."""
+    The loss is >= 0; smaller is better.
+    """
     student, teacher = paired_lists(student, teacher, exclude_positive)
+    # stable: ties keep the order of the columns on every device.
     order = teacher.detach().argsort(dim=1, descending=True, stable=True)
     logits = clamp_masked(student.gather(1, order) / temperature)
+    # A running sum from the end: what is still to be drawn at each place.
     remaining = logits.flip(1).logcumsumexp(dim=1).flip(1)
     return (remaining - logits).sum(dim=1).mean()

@@ -1,5 +1,6 @@
-"""Losses on the order of gold: CoSENT, over a batch or in lists, ListMLE with ties, and an
-approximate NDCG.
+"""Losses on the order of gold: CoSENT, ListMLE with ties, and an approximate NDCG.
+
+CoSENT is over a batch or in lists.
 
 Sorting makes the pairs of n items cost n log n instead of n squared.
 
@@ -22,8 +23,10 @@ from workbench.losses._listwise import clamp_masked, paired_lists
 def _lower_sums(
     logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]
 ) -> Float[Tensor, "n m"]:
-    """Return log sum_{labels_b < labels_a} exp(logits_b - logits_a) of each item a, by rising
-    label; -inf if none."""
+    """Return log sum_{labels_b < labels_a} exp(logits_b - logits_a) of each item a.
+
+    Items are sorted by rising label; the value is -inf if none is lower.
+    """
     numbers = labels.detach() + 0  # booleans become numbers
     labels, order = numbers.sort(dim=1, stable=True)
     logits = clamp_masked(logits.gather(1, order))
@@ -46,8 +49,7 @@ def _cosent_rows(
 def cosent(
     scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."], *, scale: float = 20.0
 ) -> Float[Tensor, ""]:
-    """Return log(1 + sum over pairs with gold_a > gold_b of exp(lambda (scores_b - scores_a))):
-    CoSENT eq. 10.
+    """Return log(1 + sum_{gold_a > gold_b} exp(lambda (scores_b - scores_a))): CoSENT eq. 10.
 
     Eq. 11 is the same for the scores of an interaction model. One scalar for the batch, no
     division. Pairs of equal gold are not compared; if all gold is equal, loss and gradient are
@@ -56,7 +58,9 @@ def cosent(
     `scores` [n] has one score per sentence pair (a cosine, or a cross-encoder's logit), larger is
     closer; `gold` [n] contains floats or integers on any scale: only the order counts; it gets no
     gradient. scale (lambda > 0) multiplies score differences: 20 in the paper, 1 in both codes'
-    interaction models. The value is >= 0; smaller is better."""
+    interaction models. The value is >= 0; smaller is better.
+    """
+    # One list: the row of all pairs of the batch.
     require_pairs(scores, gold)
     return _cosent_rows(scale * scores[None], gold[None]).squeeze(0)
 
@@ -69,15 +73,17 @@ def cosent_lists(
     scale: float = 20.0,
     exclude_positive: bool = True,
 ) -> Float[Tensor, ""]:
-    """Return the mean over i of CoSENT inside anchor i's list: items j with scores S(i)_j and
-    labels S^T(i)_j.
+    """Return the mean over i of CoSENT inside anchor i's list.
+
+    The list has the items j with scores S(i)_j and labels S^T(i)_j.
 
     CoSENT table III puts CoSENT in the place of RankCSE's ranking loss without giving a formula;
     this reading, lists as in RankCSE sec. 4.4 and positives out as in its footnote 1, is ours.
 
     S and S^T are [n, m]; the teacher receives no gradient. scale is lambda > 0 and multiplies.
     exclude_positive leaves column i out of row i's list and needs m >= n. The value is >= 0, and 0
-    for lists that the teacher ties throughout."""
+    for lists that the teacher ties throughout.
+    """
     student, teacher = paired_lists(student, teacher, exclude_positive)
     if student.shape[1] == 0:
         # One anchor without its positive: nothing to order, 0 with a gradient of 0.
@@ -89,8 +95,9 @@ def cosent_lists(
 def graded_listmle(
     student: Float[Tensor, "n m"], gold: Float[Tensor, "..."], *, temperature: float
 ) -> Float[Tensor, ""]:
-    """Return the mean over lists i of ListMLE in which targets of equal gold do not compete; our
-    extension to ties.
+    """Return the mean over lists i of ListMLE in which targets of equal gold do not compete.
+
+    It is our extension to ties.
 
     It is sum_a log(1 + sum_{gold_b < gold_a} exp((S_b - S_a) / tau_2)): in RankCSE eq. 5 each
     target is drawn from itself and all that the order puts behind it, here from itself and all of
@@ -98,7 +105,8 @@ def graded_listmle(
 
     S and gold are [n, m]; only the order of gold counts, and it gets no gradient. temperature is
     tau_2 > 0, by which scores are divided. Both are -inf for a target that is not there. The value
-    is >= 0, and 0 if all gold is equal."""
+    is >= 0, and 0 if all gold is equal.
+    """
     student, gold = paired_lists(student, gold, exclude_positive=False)
     return softplus(_lower_sums(student / temperature, gold), threshold=40.0).sum(dim=1).mean()
 

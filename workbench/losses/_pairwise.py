@@ -1,5 +1,7 @@
-"""Losses that compare each score with its own target: the supervised baselines, and RankEncoder's
-distillation."""
+"""Losses that compare each score with its own target.
+
+They are the supervised baselines, and RankEncoder's distillation.
+"""
 
 import torch
 from jaxtyping import Bool, Float, Shaped
@@ -22,8 +24,9 @@ def mse(scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."]) -> Float[Tenso
 def contrastive(
     scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."], *, epsilon: float, form: str = "paper"
 ) -> Float[Tensor, ""]:
-    """Return the mean of y (1 - cos)^2 / 2 + (1 - y) N(cos) / 2: CoSENT eq. 2 and the form that its
-    code runs.
+    """Return the mean of y (1 - cos)^2 / 2 + (1 - y) N(cos) / 2: CoSENT eq. 2.
+
+    A second form is the one that its code runs.
 
     N = max(epsilon, cos)^2 ("paper", eq. 2 as printed: below epsilon a negative still costs
     epsilon^2, without gradient) or max(0, cos - epsilon)^2 ("hinge", Hadsell's margin 1 - epsilon).
@@ -31,8 +34,10 @@ def contrastive(
 
     `scores` are cosines [n]; `gold` [n] is 1 for a similar pair and 0 for another: cut graded
     labels at a threshold first. epsilon is the cosine above which a negative is pushed away, in
-    [-1, 1] (table I: -1 to 0.9)."""
+    [-1, 1] (table I: -1 to 0.9).
+    """
     require_pairs(scores, gold)
+    # gold may be booleans or integers.
     similar = gold.to(scores.dtype)
     pushed = {"paper": scores.clamp_min(epsilon), "hinge": (scores - epsilon).clamp_min(0)}[form]
     return 0.5 * (similar * (1 - scores).square() + (1 - similar) * pushed.square()).mean()
@@ -53,6 +58,8 @@ def triplet(
     two equal vectors is 0."""
     require_same_shape(anchor, positive, "anchor and positive")
     require_same_shape(anchor, negative, "anchor and negative")
+    # torch's own triplet_margin_loss adds 1e-6 to each difference, and its gradient at equal
+    # vectors is not 0.
     near = torch.linalg.vector_norm(anchor - positive, dim=1)
     far = torch.linalg.vector_norm(anchor - negative, dim=1)
     return (near - far + margin).clamp_min(0).mean()
@@ -61,8 +68,10 @@ def triplet(
 def kept_pairs(
     target: Float[Tensor, "n m"], *, lower: float | None, upper: float | None
 ) -> Bool[Tensor, "n m"]:
-    """Return the mask [n, m] of pairs that RankEncoder sec. 3.5 keeps: lower <= target <= upper,
-    None for no bound."""
+    """Return the mask [n, m] of pairs that RankEncoder sec. 3.5 keeps.
+
+    These have lower <= target <= upper; None is no bound.
+    """
     kept = torch.ones_like(target, dtype=torch.bool)
     if lower is not None:
         kept &= target >= lower
@@ -79,8 +88,9 @@ def rank_mse(
     lower: float | None,
     upper: float | None,
 ) -> Float[Tensor, ""]:
-    """Return the mean of (target - scores)^2 over pairs with tau_l <= target <= tau_u: RankEncoder
-    eq. 6.
+    """Return the mean of (target - scores)^2 over kept pairs: RankEncoder eq. 6.
+
+    Kept are pairs with tau_l <= target <= tau_u.
 
     Without bounds it is eq. 4, and the diagonal counts (eq. 4 sums over all i, j); any upper below
     1 drops it. If no pair is kept, eq. 6 is 0 / 0; here loss and gradient are then exactly 0, so
@@ -88,8 +98,10 @@ def rank_mse(
 
     `scores` are cos(E2(x_i), E2(x_j)), [n, m]; `target` has u_i . u_j, the similarities of rank
     vectors, in the same shape, and gets a gradient unless computed without. `lower` is tau_l (0.5),
-    `upper` tau_u (0.8); None: no bound."""
+    `upper` tau_u (0.8); None: no bound.
+    """
     require_same_shape(scores, target, "scores and target")
     kept = kept_pairs(target, lower=lower, upper=upper)
+    # where and not a product: 0 times infinity would be nan.
     squares = torch.where(kept, (target - scores).square(), 0.0)
     return (squares.sum() / kept.sum().clamp_min(1)).to(scores.dtype)

@@ -1,5 +1,4 @@
-"""How vectors become scores: cosines, rank similarity in closed form, and the composition of parts'
-vectors."""
+"""How vectors become scores: cosines, rank similarity, and composition of parts."""
 
 import math
 from collections.abc import Sequence
@@ -25,21 +24,26 @@ def _unit_rows(vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
 
 @full_precision
 def cosine_matrix(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
-    """Return the cosine of every row of `a` with every row of `b`: phi(f(x_i), f(x_j)') of RankCSE
-    eq. 1.
+    """Return the cosine of every row of `a` with every row of `b`.
+
+    It is phi(f(x_i), f(x_j)') of RankCSE eq. 1.
 
     The result is [n, m], in [-1, 1] up to rounding; larger is closer. A zero row has no direction;
-    its cosines are 0."""
+    its cosines are 0.
+    """
     return _unit_rows(a) @ _unit_rows(b).T
 
 
 @full_precision
 def corpus_covariance(corpus: Float[Tensor, "c d"]) -> Float[Tensor, "d d"]:
-    """Return the covariance of the corpus' vectors, divided by c; exactly 0 for copies of one
-    sentence."""
+    """Return the covariance of the corpus' vectors, divided by c.
+
+    It is exactly 0 for copies of one sentence.
+    """
     # Covariance does not move with the origin; from one of them, copies are exactly 0.
     origin = corpus[:1]
     total = torch.zeros(corpus.shape[1], dtype=widest(corpus), device=corpus.device)
+    # Two passes, mean and then squares: one pass would subtract large numbers of nearly equal size.
     for block in corpus.split(_PIECE):
         total += (block - origin).sum(dim=0)
     mean = (total / len(corpus)).to(corpus.dtype)
@@ -56,14 +60,16 @@ def corpus_covariance(corpus: Float[Tensor, "c d"]) -> Float[Tensor, "d d"]:
 def gaussian_rank_similarity(
     a: Float[Tensor, "n d"], b: Float[Tensor, "m d"], covariance: Float[Tensor, "d d"]
 ) -> Float[Tensor, "n m"]:
-    """Return (6 / pi) asin(r_ij / 2), r_ij = a_i' C b_j / sqrt(a_i' C a_i * b_j' C b_j): the closed
-    form.
+    """Return (6 / pi) asin(r_ij / 2), the closed form of rank similarity.
+
+    r_ij = a_i' C b_j / sqrt(a_i' C a_i * b_j' C b_j).
 
     r_ij is the Pearson correlation of the lists a_i . x and b_j . x over the corpus' x. If the two
     lists are jointly Gaussian, their Spearman correlation is (6 / pi) asin(r_ij / 2) in the limit
     of a large corpus. The lengths of `a` and `b` do not matter; C is that of `corpus_covariance`.
     The result is in [-1, 1], differentiable, and 0 for a sentence to which all of the corpus is
-    equally similar."""
+    equally similar.
+    """
 
     def deviation(rows: Tensor) -> Tensor:
         variance = ((rows @ covariance) * rows).sum(dim=1)

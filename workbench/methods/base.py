@@ -1,5 +1,4 @@
-"""The interface between a method and the trainer, and the parts that the contrastive methods
-share."""
+"""The interface between methods and the trainer, and the parts of contrastive methods."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -42,12 +41,16 @@ class Method(nn.Module):
     def __init__(self, config: TrainingConfig) -> None:
         """Load the starting encoder; every random weight derives from the seed of `config`."""
         super().__init__()
+        # Before the first random weight: a pooler or a head of a start without one, then the
+        # train-only layer. Two runs of one seed begin equal, whatever was computed before.
         set_seed(config.seed)
         self.config = config
         self._observed: dict[str, list[Tensor]] = {}
         options: dict[str, Any] = {"train_length": config.max_seq_length, "new_pooler": True}
         options |= {"precision": config.precision, "device": config.device}
         self.encoder = self.load_start(**options, dropout=config.dropout)
+        # Views that only dropout tells apart would be one vector twice, and infoNCE would only
+        # drive sentences apart. Some published checkpoints have a dropout of 0 in their files.
         if config.dropout_views and has_no_dropout(self.encoder.backbone.config):
             if config.dropout is None:
                 self.encoder = self.load_start(**options, dropout=_DROPOUT)
@@ -61,6 +64,7 @@ class Method(nn.Module):
                     "dropout is 0: both views of a sentence are equal, the loss only "
                     "drives sentences apart"
                 )
+        # Another start with the same name must not continue this training: the trainer stores it.
         self.starting_weights = weights_checksum(self.encoder)
 
     def load_start(self, **options: Any) -> Encoder:
@@ -71,25 +75,33 @@ class Method(nn.Module):
         return Encoder(checkpoint, replace(reading, similarity="cosine"), **options)
 
     def find_start(self) -> Checkpoint:
-        """Return the checkpoint of the setting `encoder`; SettingError if a default would change
-        its pooling."""
+        """Return the checkpoint of the setting `encoder`.
+
+        Raises SettingError if a default would change its pooling.
+        """
         start = find_checkpoint(self.config.encoder, self.config.revisions.get(self.config.encoder))
         self.config.require_pooling(start.own_pooling)
         return start
 
     def prepare(self, data: Any) -> None:
-        """Read the training set before the first step. Raises DataError if the method cannot train
-        on it."""
+        """Read the training set before the first step.
+
+        Raises DataError if the method cannot train on it.
+        """
         raise NotImplementedError
 
     def examples(self, data: Any) -> int:
-        """Return the number of examples in the prepared set; an epoch passes each once to
-        `collate`, by its number."""
+        """Return the number of examples in the prepared set.
+
+        An epoch passes each once to `collate`, by its number.
+        """
         return len(data)
 
     def inputs(self) -> dict[str, tuple[str, str]]:
-        """Return other inputs that `prepare` read, role -> (source, sha256); a resumed run refuses
-        others."""
+        """Return other inputs that `prepare` read, role -> (source, sha256).
+
+        A resumed run refuses others.
+        """
         return {}
 
     def collate(self, rows: Sequence[int]) -> Batch:
@@ -101,12 +113,12 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def embed(self, tokens: Batch) -> Float[Tensor, "n *width"]:
-        """Return the encoder's vectors for the rows of `tokens`, with gradient, for use in
-        `forward`.
+        """Return the encoder's vectors for the rows of `tokens`, with gradient, for `forward`.
 
         With `mini_batch_size` or `mini_batch_tokens` the rows are read in chunks, each computed a
         second time in the backward pass with the same dropout masks: loss and gradients of the
-        whole batch in the memory of one chunk."""
+        whole batch in the memory of one chunk.
+        """
         return self._apply_in_chunks(self.encoder, tokens)
 
     def _chunks(self, tokens: Batch) -> list[slice]:
@@ -126,6 +138,8 @@ class Method(nn.Module):
         return [slice(*bounds) for bounds in pairwise([*starts, rows])]
 
     def _apply_in_chunks(self, read: Callable[[Batch], Tensor], tokens: Batch) -> Tensor:
+        # GradCache (Gao et al. 2021) recomputes chunks by hand; checkpointing gives the same
+        # gradient, and autograd handles the random state.
         chunks = self._chunks(tokens)
         if len(chunks) == 1 or not torch.is_grad_enabled():
             return read(tokens)
@@ -142,8 +156,10 @@ class Method(nn.Module):
         return torch.cat(vectors)
 
     def observe(self, **values: Tensor) -> None:
-        """Keep values of this step for the history, on their device: reading them every step would
-        wait for it."""
+        """Keep values of this step for the history.
+
+        They stay on their device: reading them every step would wait for it.
+        """
         for name, value in values.items():
             self._observed.setdefault(name, []).append(value.detach())
 
@@ -166,8 +182,9 @@ class Method(nn.Module):
     def encode(
         self, sentences: list[str] | str, batch_size: int = 64, *, normalize_embeddings: bool = True
     ) -> Float[Tensor, "*n w"]:
-        """Return unit rows (float32, CPU) in the order given; their dot product is the method's
-        similarity.
+        """Return unit rows (float32, CPU) in the order given.
+
+        Their dot product is the method's similarity.
 
         With normalize_embeddings=False the encoder's vectors as pooled: the input of a classifier.
         """
@@ -175,6 +192,7 @@ class Method(nn.Module):
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
         """Return the similarity of each pair: here the dot product of the two embeddings."""
+        # In float64: Spearman of near ties would otherwise depend on the order of summation.
         first, second = unit_rows(self.encode, sentence1, sentence2)
         return (first * second).sum(axis=1)
 
@@ -183,8 +201,10 @@ class Method(nn.Module):
         self.encoder.save(folder, card=card)
 
     def restore(self, folder: str | Path) -> None:
-        """Load the weights that `save` wrote. Raises EncoderError if the folder has none, or
-        another encoder's."""
+        """Load the weights that `save` wrote.
+
+        Raises EncoderError if the folder has none, or another encoder's.
+        """
         self.encoder.restore(folder)
 
 
@@ -199,6 +219,7 @@ class ContrastiveMethod(Method):
 
     def __init__(self, config: ContrastiveConfig, *, head_is_read: bool = True) -> None:
         super().__init__(config)
+        # CompCSE's setting `mlp` has words, SimCSE's is a truth value.
         has_head = head_is_read and config.mlp not in (False, "none")
         self.head = MLPHead(self.encoder.dimension) if has_head else None
         self.words = MaskedLanguageModel(self.encoder) if config.mlm_weight else None
@@ -215,6 +236,8 @@ class ContrastiveMethod(Method):
         words = self.words
         if words is None:
             return {}
+        # The sum of losses and the number of words, so that the mean is over the words of all
+        # processes and not a mean of means.
         sums = self._apply_in_chunks(lambda part: words(self.encoder.token_states, part), tokens)
         of_processes = gather_rows(sums.sum(dim=0, keepdim=True))
         loss, count = of_processes.sum(dim=0)
@@ -303,8 +326,10 @@ def training_sentences(method: Method, data: Any, *, templates: bool = False) ->
 
 
 def require_kind(data: Any, kind: type | tuple[type, ...], trains_on: str) -> None:
-    """Raise DataError unless `data` is of a `kind` of training set; `trains_on` is the start of the
-    message."""
+    """Raise DataError unless `data` is of a `kind` of training set.
+
+    `trains_on` is the start of the message.
+    """
     if not isinstance(data, kind):
         name = getattr(data, "name", "the training set")
         raise DataError(f"{name}: {trains_on}, not on {type(data).__name__.lower()}; change train")
@@ -313,19 +338,26 @@ def require_kind(data: Any, kind: type | tuple[type, ...], trains_on: str) -> No
 def gathered_views(
     vectors: Float[Tensor, "rows d"], head: nn.Module | None = None, *, count: int = 2
 ) -> list[Float[Tensor, "n d"]]:
-    """Split the rows of one forward pass into views, under `head`, each of all processes'
-    sentences."""
+    """Split the rows of one forward pass into views, each of all processes' sentences.
+
+    A head is applied before they are gathered.
+    """
+    # Before gathering: each process applies the layer to its own rows, and gradients are not
+    # counted twice.
     vectors = vectors if head is None else head(vectors)
     return [gather_rows(view) for view in vectors.chunk(count)]
 
 
 class MLPHead(nn.Module):
-    """z = tanh(W h + b), on the sentence vector in training only (SimCSE sec. 6.3), initialised as
-    BERT is."""
+    """z = tanh(W h + b) on the sentence vector, in training only (SimCSE sec. 6.3).
+
+    It is initialised as BERT is.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.linear = nn.Linear(width, width)
+        # BERT's initializer_range; torch's own default would be wider for small vectors.
         nn.init.normal_(self.linear.weight, std=0.02)
         nn.init.zeros_(self.linear.bias)
 

@@ -1,5 +1,4 @@
-"""CompCSE (Chanchani and Huang 2023): a positive composed of the vectors of the sentence's
-parts."""
+"""CompCSE (Chanchani and Huang 2023): a positive composed of a sentence's parts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,6 +40,7 @@ class CompCSE(ContrastiveMethod):
         return {"tokens": self.token_batch(self.composition.tokens, texts)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
+        # The words are guessed from each text on its own, also from parts.
         terms = self.mlm_terms(batch["tokens"])
         vectors = self.embed(batch["tokens"])
         anchor, positive = self.composition.views(vectors, self.head)

@@ -1,5 +1,4 @@
-"""The texts of CompCSE and their composition: views of a sentence made of the vectors of its
-parts."""
+"""The texts of CompCSE, and views composed of the vectors of a sentence's parts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,6 +42,7 @@ class Composition:
         self.config = config
         self.encoder = encoder
         is_composed = config.compose != "none"
+        # avg, sum and concat_halves have no weights (CompCSE table 3).
         is_projected = is_composed and is_read and config.aggregation not in COMPOSITIONS
         self.projection = Projection(width, config) if is_projected else None
         self.texts_per_row = 1 + config.parts  # the anchor, then its parts
@@ -63,6 +63,7 @@ class Composition:
     def prepare(self, data: Sentences, sentences: list[str]) -> list[str]:
         """Add subsampled texts to the sentences and tokenise all; return the whole text per row."""
         spans = self._subsample(data)
+        # CompCSE sec. 3 calls it "expand" if the whole sentences stay.
         if not self.config.keep_sentences:
             sentences = []
         if len(sentences) + len(spans) < 2:
@@ -101,6 +102,7 @@ class Composition:
             in_anchor = len(self.view_texts[0])
             anchor = self._compose(texts[:in_anchor], head)
             positive = self._compose(texts[in_anchor:], head)
+        # After the layer, as in the published code.
         d0 = self.config.subvector
         return anchor[:, :d0], positive[:, :d0]
 
@@ -139,6 +141,7 @@ class Composition:
         """Return the tokens of every row's anchor and parts, one after the other."""
         config = self.config
         of_spans = chain.from_iterable((span.anchor, *span.parts) for span in spans)
+        # The paper says tokens; its published files are cut between words.
         if config.partition == "tokens":
             whole = self.encoder.bare_rows(chain(sentences, of_spans))
             return split_tokens(whole, len(sentences), config)
@@ -164,6 +167,8 @@ def split_tokens(rows: TokenRows, sentences: int, config: CompCSEConfig) -> Toke
     part_lengths = np.where(is_empty, lengths, part_lengths)
     all_starts = np.hstack([starts, part_starts]).ravel()
     all_lengths = np.hstack([lengths, part_lengths]).ravel()
+    # A part is halved first and cut afterwards: cutting first would lose the end of the right half
+    # of a long sentence only.
     room = config.max_seq_length - len(rows.before) - len(rows.after)
     return replace(
         rows,
@@ -183,6 +188,7 @@ class Projection(nn.Module):
         self.has_difference = config.aggregation == "concat_difference_project"
         features = 3 if self.has_difference else config.parts
         self.linear = nn.Linear(features * width, width, bias=False)
+        # The paper has no initialisation of this layer; BERT's, as for the tanh layer.
         nn.init.normal_(self.linear.weight, std=0.02)
 
     def forward(self, parts: Sequence[Float[Tensor, "n d"]]) -> Float[Tensor, "n d"]:

@@ -1,5 +1,7 @@
-"""CoSENT (Huang et al. 2024): pairs with a higher label must score higher; and the losses that it
-is compared with."""
+"""CoSENT (Huang et al. 2024): pairs with a higher label must score higher.
+
+Also the losses that the paper compares it with.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -23,8 +25,10 @@ from workbench.methods.distributed import gather_rows
 
 
 class PairClassifier(nn.Module):
-    """h = W (u, v, |u - v|): the classes of a pair from its two vectors (CoSENT eq. 5); used in
-    training only."""
+    """h = W (u, v, |u - v|): the classes of a pair from its two vectors (CoSENT eq. 5).
+
+    Used in training only.
+    """
 
     def __init__(self, width: int, classes: int, *, bias: bool) -> None:
         super().__init__()
@@ -37,13 +41,15 @@ class PairClassifier(nn.Module):
 
 
 class CoSENT(Method):
-    """log(1 + sum_{sim(i,j) > sim(k,l)} e^{lambda (s(k,l) - s(i,j))}) over the pairs of a batch
-    (CoSENT eqs. 10, 11).
+    """The loss on the order of labels of the pairs of a batch (CoSENT eqs. 10, 11).
+
+    It is log(1 + sum_{sim(i,j) > sim(k,l)} e^{lambda (s(k,l) - s(i,j))}).
 
     s is the cosine of two sentence vectors, or the score of a cross-encoder (setting
     `architecture`). Pairs of equal gold are not compared: in a batch of one label the loss is
     exactly 0 and so is its gradient; such batches are counted in the history. The setting
-    `objective` replaces CoSENT by another supervised loss of the paper."""
+    `objective` replaces CoSENT by another supervised loss of the paper.
+    """
 
     config_class = CoSENTConfig
     config: CoSENTConfig
@@ -85,6 +91,7 @@ class CoSENT(Method):
             return split_labels(pairs, self.config.threshold)
         if self.config.objective == "softmax":
             numbers, classes = number_classes(pairs, self.config.softmax_labels)
+            # Made here and not in __init__, because the number of classes is that of the data.
             head = PairClassifier(self.encoder.dimension, classes, bias=self.config.softmax_bias)
             self.classifier = head.to(next(self.encoder.parameters()))  # its device and its type
             return numbers
@@ -106,6 +113,7 @@ class CoSENT(Method):
         return batch
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
+        # A row for each pair: gathering needs matrices.
         target = batch["target"].to(self.encoder.device)
         target = gather_rows(target[:, None]).squeeze(1)
         vectors = self.embed(batch["tokens"])
@@ -134,9 +142,13 @@ class CoSENT(Method):
         if config.objective == "contrastive":
             return contrastive(scores, target, epsilon=config.epsilon, form=config.contrastive_form)
         if config.objective == "cross_entropy":
+            # Autocast refuses this loss in half precision.
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
             return functional.binary_cross_entropy_with_logits(scores, target.to(scores.dtype))
+        # A batch of one label costs nothing and moves nothing; the history counts them.
         self.observe(unpaired_batches=(target == target[0]).all())
+        # The code of the paper's interaction model does not multiply by lambda; the text does (eq.
+        # 11).
         scale = 1.0 if self.pairwise and config.interaction_scale == "code" else config.scale
         return cosent(scores, target, scale=scale)
 
@@ -148,22 +160,28 @@ class CoSENT(Method):
 
 
 def require_order(pairs: Pairs) -> None:
-    """Raise DataError unless gold has two different labels: equal ones say nothing about
-    similarity."""
+    """Raise DataError unless gold has two different labels.
+
+    Equal ones say nothing about similarity.
+    """
     if len(np.unique(pairs.gold)) < 2:
         problem = f"{pairs.name}: all {len(pairs)} labels are {pairs.gold[0]:g}"
         raise DataError(f"{problem}; training needs at least two different labels")
 
 
 def rank_labels(pairs: Pairs) -> np.ndarray:
-    """Return the rank of each label among the distinct labels: float32 targets must not make two
-    labels equal."""
+    """Return the rank of each label among the distinct labels.
+
+    As float32 targets, labels themselves could become equal.
+    """
     return np.unique(pairs.gold, return_inverse=True)[1].reshape(-1)
 
 
 def scale_labels(pairs: Pairs) -> np.ndarray:
-    """Return gold over the top of its scale, in [0, 1]: STS / 5, SICK / 5 (so from 0.2), NLI / 2,
-    as published code."""
+    """Return gold over the top of its scale, in [0, 1].
+
+    As published code: STS / 5, SICK / 5 (so from 0.2), NLI / 2.
+    """
     low, high = pairs.score_range
     if low < 0 or high <= 0:
         raise DataError(
@@ -174,8 +192,9 @@ def scale_labels(pairs: Pairs) -> np.ndarray:
 
 
 def split_labels(pairs: Pairs, threshold: float | None) -> np.ndarray:
-    """Return 1 where gold is above `threshold`, else 0; None: the middle of the scale (STS 2.5,
-    SICK 3, NLI 1).
+    """Return 1 where gold is above `threshold`, otherwise 0.
+
+    None: the middle of the scale (STS 2.5, SICK 3, NLI 1).
 
     Raises DataError if all pairs fall on one side.
     """
@@ -217,8 +236,9 @@ def number_classes(pairs: Pairs, graded: str) -> tuple[np.ndarray, int]:
 
 
 def make_triplets(data: Pairs | Triplets, threshold: float | None) -> list[list[str]]:
-    """Return anchors, positives and negatives; of pairs, each first sentence with each similar and
-    dissimilar second.
+    """Return anchors, positives and negatives.
+
+    Of pairs, each first sentence with each similar and dissimilar second.
 
     Raises DataError if no first sentence of the pairs has both.
     """

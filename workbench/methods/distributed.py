@@ -37,19 +37,24 @@ def max_over_processes(number: int, device: torch.device) -> int:
 
 
 def gather_rows(rows: Float[Tensor, "n d"]) -> Float[Tensor, "all d"]:
-    """Return the rows of all processes, in the order of their ranks, on every process, with
-    gradient.
+    """Return the rows of all processes, on every process, with gradient.
+
+    They are in the order of the ranks.
 
     Every process passes the same number of rows and computes the same loss of the whole batch. The
     backward pass sums the gradients of all processes' losses and DistributedDataParallel averages
     those of the parameters, so the factors cancel and each parameter gets the gradient of one
-    process with the whole batch."""
+    process with the whole batch.
+    """
+    # One process pays nothing: no copy, and no node in the graph.
     return rows if process_count() == 1 else _GatherRows.apply(rows)
 
 
 class _GatherRows(torch.autograd.Function):
-    """all_gather whose backward sums over the processes: torch deprecates its own, and the
-    successor is private."""
+    """all_gather whose backward pass sums over the processes.
+
+    torch deprecates its own, and the successor is private.
+    """
 
     @staticmethod
     def forward(context: Any, rows: Tensor) -> Tensor:
@@ -60,6 +65,7 @@ class _GatherRows(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        # all_reduce writes into its argument, and autograd may still need this gradient.
         summed = gradient.clone(memory_format=torch.contiguous_format)
         torch.distributed.all_reduce(summed)
         start = process_rank() * context.rows

@@ -35,6 +35,7 @@ class Lists(Method):
 
     def prepare(self, data: Any) -> None:
         require_kind(data, Pairs, "lists are made of scored pairs")
+        # The rule of the metrics: what is trained is what KCC and NDCG measure.
         every_group = ranking_groups(data.sentence1, data.sentence2, data.gold).values()
         self.groups = [group for group in every_group if np.ptp(group.gold)]
         if not self.groups:
@@ -94,6 +95,7 @@ class Lists(Method):
         missing = max_over_processes(width, device) - width
         gold = pad(gold, (0, missing), value=-torch.inf)
         targets = pad(targets, (0, missing))
+        # [queries, 1, d] with [queries, width, d]: a query's cosines with its own targets alone.
         cosines = cosine_similarity(vectors[queries][:, None], vectors[targets], dim=2)
         cosines = cosines.masked_fill(gold == -torch.inf, -torch.inf)
         loss = self._list_loss(gather_rows(cosines), gather_rows(gold))
@@ -116,4 +118,5 @@ class Lists(Method):
             return cosent_lists(cosines, gold, scale=1 / tau, exclude_positive=False)
         if config.ranking == "listmle":
             return graded_listmle(cosines, gold, temperature=tau)
+        # gold is in [0, 1] here; 2^5 - 1 = 31 is the usual gain of the best grade.
         return approx_ndcg(cosines, _GRADES * gold, temperature=tau, gain=config.gain)

@@ -16,12 +16,14 @@ CHOSEN, MASKED, RANDOM = 0.15, 0.8, 0.1  # of all words; of the chosen ones (BER
 
 
 class MaskedLanguageModel(nn.Module):
-    """The cross-entropy of chosen words given the others, under the checkpoint's own head (BERT
-    sec. 3.1).
+    """The cross-entropy of chosen words given the others (BERT sec. 3.1).
+
+    It is computed under the checkpoint's own head.
 
     Of the tokens that are not special, 15% are chosen for each text; of these 80% become [MASK],
     10% a random word, and 10% stay. The head's word vectors are no longer tied to the embeddings,
-    as in SimCSE's published code."""
+    as in SimCSE's published code.
+    """
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -35,11 +37,15 @@ class MaskedLanguageModel(nn.Module):
         self.special = torch.tensor(tokenizer.all_special_ids)
 
     def mask(self, words: Int[Tensor, "n l"]) -> dict[str, Any]:
-        """Return "masked", the ids with chosen words replaced; "chosen" [n, l]; and "counts", how
+        """Replace chosen words, and say which.
+
+        Returns "masked", the ids with chosen words replaced; "chosen" [n, l]; and "counts", how
         many in each row.
 
         Drawn from torch's generator for a batch on the CPU: the same seed masks the same words for
-        any device."""
+        any device.
+        """
+        # Each position is drawn on its own: a short sentence may have no chosen word.
         chosen = (torch.rand(words.shape) < CHOSEN) & ~torch.isin(words, self.special)
         fate = torch.rand(words.shape)
         drawn = torch.randint(self.vocabulary, words.shape)
@@ -52,8 +58,10 @@ class MaskedLanguageModel(nn.Module):
     def forward(
         self, read: Callable[[dict[str, Any]], Tensor], batch: dict[str, Any]
     ) -> Float[Tensor, "1 2"]:
-        """Return the sum of the chosen words' losses, and their number; `read` returns the states
-        of tokens."""
+        """Return the sum of the chosen words' losses, and their number.
+
+        `read` returns the states of tokens.
+        """
         states = read(batch | {"input_ids": batch["masked"]})
         # Their number is known on the CPU, so that nothing waits for the device to count them.
         count = sum(batch["counts"])

@@ -1,5 +1,7 @@
-"""The terms of the other methods in one loss, over the same sentences and scores; no paper has
-it."""
+"""The terms of the other methods in one loss, over the same sentences and scores.
+
+No paper has it.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,8 +24,9 @@ from workbench.methods.teacher_lists import TeacherLists
 
 
 class Mixed(RankMethod):
-    """L = infoNCE + beta consistency + gamma rank(S, S^T) + delta rank(S, U) + lambda l_r + c
-    CoSENT.
+    """The weighted sum of the loss terms of RankCSE, RankEncoder and CoSENT.
+
+    L = infoNCE + beta consistency + gamma rank(S, S^T) + delta rank(S, U) + lambda l_r + c CoSENT.
 
     S(i)_j = cos(z_i, z_j+) has CompCSE's views (`Composition`): z+ is composed of the sentence's
     parts, or is its other dropout view. S^T are the lists of RankCSE's teachers (`TeacherLists`), U
@@ -39,6 +42,7 @@ class Mixed(RankMethod):
     def __init__(self, config: MixedConfig) -> None:
         lists = TeacherLists(config)
         rank_lists_read_it = config.rank_lists and config.lists_after_mlp
+        # A layer that no term reads would get no gradient, which several processes refuse.
         head_is_read = lists.reads_head() or bool(config.rank_weight or rank_lists_read_it)
         super().__init__(
             config, head_is_read=head_is_read, saves_corpus=bool(config.inference_weight)
@@ -52,6 +56,7 @@ class Mixed(RankMethod):
         if self.config.cosent:
             require_kind(data, Pairs, "cosent above 0 trains on scored pairs")
             require_order(data)
+            # Ranks in place of labels: float32 must not make two labels equal.
             self.gold = torch.from_numpy(rank_labels(data).astype(np.float32))
             both_sides = [*data.sentence1, *data.sentence2]
             data = Sentences(data.name, both_sides, data.source, data.checksum)
@@ -99,6 +104,7 @@ class Mixed(RankMethod):
         config = self.config
         scores = cosine_matrix(*self.composition.views(vectors, self.head))
         plain = cosine_matrix(*self.composition.views(vectors, None))
+        # infoNCE is among them, since RankCSE's eq. 6 has it.
         terms = self.teacher_lists.terms(self, scores, plain, batch["teachers"])
         if not (config.rank_weight or config.rank_lists):
             return terms
@@ -109,6 +115,7 @@ class Mixed(RankMethod):
                 student, target
             )
         if config.rank_weight:
+            # RankEncoder's eq. 5 combines its loss with infoNCE, so that both are one term of it.
             contrastive = terms.pop("info_nce", scores.new_zeros(()))
             terms |= self.ranks.terms(self, contrastive, scores, target)
         return terms

@@ -1,5 +1,4 @@
-"""E1 of RankEncoder: its ranks of a corpus as targets, and the loss that a student learns them
-by."""
+"""E1 of RankEncoder: its ranks of a corpus as targets, and the loss of a student."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,11 +32,14 @@ class RankDistillation:
         """Draw the corpus and embed it and the sentences with E1, from the cache if possible."""
         config = self.config
         drawn_from = data if config.corpus is None else load_sentences(config.corpus)
+        # The corpus is drawn by its own seed: runs of several seeds share its embeddings in the
+        # cache.
         self.corpus = draw_corpus(drawn_from, config.corpus_size, config.corpus_seed)
         base = load_e1(config)
         self.inputs = {"base": (base.source, base.checksum)}
         if config.corpus is not None:
             self.inputs["corpus"] = (drawn_from.source, drawn_from.checksum)
+        # Ranks of a corpus are computed in float32, whatever the cache holds.
         of_corpus = cached_embeddings(base, self.corpus, folder=config.cache)
         corpus_rows = torch.from_numpy(np.asarray(of_corpus, dtype=np.float32))
         self.targets = RankTargets(
@@ -65,7 +67,10 @@ class RankDistillation:
         """Return contrastive and rank loss, combined as the setting `combination` says (eq. 5)."""
         config = self.config
         bounds: dict[str, Any] = {"lower": config.lower, "upper": config.upper}
+        # lambda_train stands inside the maximum of eq. 5, so it also decides which loss is larger.
         distilled = config.rank_weight * rank_mse(scores, target, **bounds)
+        # Of "max" only one term has a gradient in a step: the history says which, and how many
+        # pairs are between the bounds.
         method.observe(
             kept_pairs=kept_pairs(target, **bounds).float().mean(),
             rank_larger=(distilled > contrastive).float(),
@@ -78,8 +83,10 @@ class RankDistillation:
 
 
 def load_e1(config: RankEncoderConfig) -> Teacher | FixedEncoder:
-    """Load E1, frozen. Raises EncoderError if it is missing or unfinished, or if its pooling is
-    unknown."""
+    """Load E1, frozen.
+
+    Raises EncoderError if it is missing or unfinished, or if its pooling is unknown.
+    """
     name, reading = find_e1(config)
     return load_teacher(
         name,
@@ -99,6 +106,7 @@ def find_e1(config: RankEncoderConfig) -> tuple[str, dict[str, Any]]:
                 f"E1 is a run of {name!r}: set base_root to the folder of runs, or base "
                 "to the run's"
             )
+        # E1 has the seed of this run, as in the paper's repeated trials (table 4).
         config_of_e1 = CONFIGS[name].from_parameters(config.base_profile, config.seed)
         folder = run_path(config_of_e1, config.base_root)
         if not is_finished(folder):

@@ -37,6 +37,7 @@ class RankMethod(ContrastiveMethod):
         self.saves_corpus = saves_corpus
         self.ranks = RankDistillation(config)
         self._mixture: RankMixture | None = None
+        # Also if the trainer loads the best step: the corpus must be embedded by those weights.
         self.encoder.backbone.register_load_state_dict_post_hook(self._drop_mixture)
 
     @property
@@ -54,6 +55,8 @@ class RankMethod(ContrastiveMethod):
             name, reading_of_e1 = find_e1(config)
             options["new_pooler"] = False  # E1's own layer
             return Encoder(*find_teacher(name, **reading_of_e1), **options)
+        # E2 reads a template only if the setting says so; the ends of sentences are E1's, so that
+        # both see the same text.
         checkpoint = self.find_start()
         reading = checkpoint.read(config.pooling, config.template) or Reading("cls")
         of_base = published_reading(config.base)
@@ -124,12 +127,15 @@ class RankMethod(ContrastiveMethod):
         )
         card = dict(card or {})
         card["description"] = f"{card.get('description', '')} {note}".strip()
+        # One replacement for encoder and corpus: a kill between them cannot leave an encoder whose
+        # corpus is missing.
         with replace_encoder(folder) as fresh:
             super().save(fresh, card=card)
             write_corpus(fresh, self.corpus)
 
     def restore(self, folder: str | Path) -> None:
         """Load weights and corpus. Raises EncoderError if one is missing."""
+        # Before the weights: a folder without a corpus is refused while nothing has changed.
         corpus = read_corpus(Path(folder)) if self.saves_corpus else self.corpus
         super().restore(folder)
         self.ranks.corpus = corpus

@@ -1,5 +1,7 @@
-"""RankEncoder's similarity: of rank vectors (eq. 4), and at test (eq. 7), for any function that
-embeds sentences."""
+"""RankEncoder's similarity of rank vectors (eq. 4), and at test (eq. 7).
+
+For any function that embeds sentences.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -31,8 +33,9 @@ def rank_similarity(
     *,
     how: str = "exact",
 ) -> Float[Tensor, "n m"]:
-    """Return u_i . u_j of RankEncoder eq. 4: Spearman's correlation of how two sentences order the
-    corpus.
+    """Return u_i . u_j of RankEncoder eq. 4.
+
+    It is Spearman's correlation of how two sentences order the corpus.
 
     "gaussian" is the closed form of `gaussian_rank_similarity`: differentiable, and close if
     similarity lists are close to Gaussian (about 0.01 on average on real sentences). "exact" has no
@@ -41,12 +44,14 @@ def rank_similarity(
     `a`, `b` and `corpus` are unit rows; copies in the corpus tie. The result is [n, m] in [-1, 1],
     larger is closer, and 0 for a sentence to which all of the corpus is equally similar. Raises
     ValueError for fewer than two corpus sentences, an unknown `how`, and on a CPU for nan among the
-    vectors."""
+    vectors.
+    """
     rows = Corpus(corpus)
     if how == "gaussian":
         return gaussian_rank_similarity(a, b, corpus_covariance(rows.rows))
     if how != "exact":
         raise ValueError(f"how is {how!r}; choose 'exact' or 'gaussian'")
+    # Of unit length after centring, so that a product of two is Spearman's correlation.
     u = rank_vectors(rows.lists(a))
     v = u if a is b else rank_vectors(rows.lists(b))
     # Summed over the corpus in pieces: float32 is off by 2e-6 at 100,000 sentences, so by 1e-7.
@@ -57,13 +62,15 @@ def rank_similarity(
 
 
 class RankMixture:
-    """sim(x, y) = lambda z_x . z_y + (1 - lambda) cos(e_x, e_y), z the rank vectors under the same
-    encoder (eq. 7).
+    """sim(x, y) = lambda z_x . z_y + (1 - lambda) cos(e_x, e_y) (RankEncoder eq. 7).
+
+    z are the rank vectors under the same encoder.
 
     `weight` is lambda_inf: 1 is the paper's "RankEncoder_E" of eq. 2, without training, 0 the plain
     cosine. `embed` maps (sentences, batch size) to unit rows; the corpus (distinct sentences, at
     least 2) is embedded once. Sentences are ranked on `device`; for `similarity` see `encode` and
-    `score`."""
+    `score`.
+    """
 
     def __init__(
         self,
@@ -88,14 +95,16 @@ class RankMixture:
         self._block_rows = max(1, _BLOCK_NUMBERS // self._rank_width)
 
     def encode(self, sentences: Sequence[str], batch_size: int = 64) -> Float[Tensor, "*n w"]:
-        """Return unit rows [sqrt(1 - lambda) e ; sqrt(lambda) z] (float32, CPU), whose dot product
-        is the similarity.
+        """Return unit rows [sqrt(1 - lambda) e ; sqrt(lambda) z] (float32, CPU).
+
+        Their dot product is the similarity.
 
         "exact": z has one number per corpus sentence; a thousand sentences against 100,000 take 400
         MB. "gaussian": z is C^(1/2) e at length 1, d wide, whose products are the correlation r of
         two similarity lists. The closed form (6 / pi) asin(r / 2) itself is a dot product of no
         finite vector; r has the same order and is at most 0.0181 away, so the mixture is within
-        0.0181 lambda of the result of `score`."""
+        0.0181 lambda of the result of `score`.
+        """
         if isinstance(sentences, str):
             return self.encode([sentences], batch_size)[0]
         vectors = self.embed(list(sentences), batch_size)
@@ -120,6 +129,7 @@ class RankMixture:
         self, sentence1: Sequence[str], sentence2: Sequence[str], batch_size: int = 64
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return cosine and rank similarity of each pair, for any weight."""
+        # A query of many pairs is embedded and ranked once.
         distinct, index = _index_distinct(sentence1, sentence2)
         vectors = self.embed(distinct, batch_size).to(self.corpus.rows.device)
         # Pairs in their order, at most a block of sentences at a time: the pairs of one query share
@@ -135,11 +145,13 @@ class RankMixture:
     def try_weights(
         self, pairs: Pairs, weights: Sequence[float] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
     ) -> pd.Series:
-        """Return lambda_inf -> Spearman of eq. 7 on the dev pairs, which are ranked once;
-        `idxmax()` is the best.
+        """Return lambda_inf -> Spearman of eq. 7 on the dev pairs; `idxmax()` is the best.
+
+        The pairs are ranked once.
 
         The weight of the mixture stays: set `inference_weight`, or build a mixture with the other
-        weight."""
+        weight.
+        """
         cosine, ranked = self.parts(pairs.sentence1, pairs.sentence2)
         scores = (weight * ranked + (1 - weight) * cosine for weight in weights)
         values = [
@@ -159,11 +171,11 @@ class RankMixture:
 
     @full_precision
     def rank_part(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n z"]:
-        """Return z of unit rows: rank vectors, or C^(1/2) e at length 1 if the similarity is the
-        closed form."""
+        """Return z of unit rows: rank vectors, or for the closed form C^(1/2) e at length 1."""
         if self.root is None:
             return rank_vectors(self.corpus.lists(vectors))
         spread = vectors @ self.root
+        # A sentence to which all of the corpus is equally similar has no rank vector: it stays 0.
         length = spread.norm(dim=1, keepdim=True)
         return spread / torch.where(length > 0, length, 1.0)
 
@@ -176,14 +188,16 @@ def rank_premise(
     *,
     device: torch.device | str = "cpu",
 ) -> pd.DataFrame:
-    """Measure before training whether E1's rank vectors are more uniform than its embeddings
-    (RankEncoder table 2).
+    """Measure before training whether rank vectors are more uniform than embeddings.
+
+    Both are those of E1 (RankEncoder table 2).
 
     The table has embeddings | rank vectors, and `attrs["caption"]` is the conclusion. Of the
     sentences (distinct; a thousand are enough), with exact ranks: uniformity, and the standard
     deviation of the products of all pairs. Of the corpus (10,000 take a minute): (sum l)^2 / sum
     l^2 over the eigenvalues l of its covariance, the effective number of directions. Of scored
-    pairs: Spearman x 100 of the cosine and of eq. 2."""
+    pairs: Spearman x 100 of the cosine and of eq. 2.
+    """
     mixture = RankMixture(embed, corpus, weight=1.0, device=device)
     vectors = embed(list(sentences), 64).to(device)
     embeddings = vectors.double().cpu().numpy()
@@ -195,6 +209,7 @@ def rank_premise(
     above = np.triu_indices(len(vectors), 1)
     products = [(rows @ rows.T)[above] for rows in (embeddings, rank_rows)]
     measured["standard deviation of products"] = [values.std() for values in products]
+    # The effective number of directions: d for a round cloud, 1 for a line.
     covariance = corpus_covariance(mixture.corpus.rows).double().cpu()
     directions = float(covariance.trace() ** 2 / covariance.square().sum())
     measured["participation ratio of the corpus"] = [directions, np.nan]
@@ -228,8 +243,9 @@ def _spearman_of_rows(pairs: Pairs, scores: Sequence[np.ndarray], rows: np.ndarr
 
 
 def neighbour_table(mixture: RankMixture, pairs: Pairs, *, nearest: int = 100) -> pd.DataFrame:
-    """Return cosine | ranked | shared | gold for each pair: similarities, neighbours in common
-    (fig. 6).
+    """Return cosine | ranked | shared | gold for each pair.
+
+    These are both similarities, and the number of neighbours in common (fig. 6).
 
     nearest: Number of corpus sentences that count as neighbours; at most a tenth of the corpus.
     """

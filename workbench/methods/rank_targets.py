@@ -25,11 +25,13 @@ _MAX_STORED_BYTES = 2**35
 
 
 class RankTargets:
-    """u_i . u_j for the sentences of a batch (RankEncoder eqs. 2-4), of E1's dropout-free
-    embeddings.
+    """u_i . u_j for the sentences of a batch (RankEncoder eqs. 2-4).
+
+    They are computed from E1's dropout-free embeddings.
 
     "exact": ranks of the corpus, averaged over ties; `stored` ranks all training sentences once, in
-    half precision. "gaussian": the closed form, from the covariance of the corpus alone."""
+    half precision. "gaussian": the closed form, from the covariance of the corpus alone.
+    """
 
     def __init__(
         self,
@@ -46,6 +48,7 @@ class RankTargets:
             raise DataError(f"{problem}; check E1 and its pooling, or set another corpus")
         self.corpus = corpus
         self.rows = embeddings
+        # The closed form needs no corpus afterwards: d x d numbers in place of the ranks.
         self.covariance = corpus_covariance(corpus.rows) if similarity == "gaussian" else None
         self.stored = self._rank_all() if stored and similarity == "exact" else None
 
@@ -58,6 +61,7 @@ class RankTargets:
             raise SettingError(
                 f"ranks='stored' would keep {size}; set ranks='step', or a smaller corpus_size"
             )
+        # Half precision, 2 bytes for each rank: a million sentences would not fit otherwise.
         ranks = np.empty((len(self.rows), len(self.corpus)), dtype=np.float16)
         device = self.corpus.rows.device
         for start in range(0, len(self.rows), _BLOCK_ROWS):
@@ -68,16 +72,22 @@ class RankTargets:
         return ranks
 
     def take(self, rows: Sequence[int]) -> Tensor:
-        """Return a batch's part of the targets: rank vectors if stored, otherwise E1's
-        embeddings."""
+        """Return a batch's part of the targets.
+
+        These are rank vectors if stored, otherwise E1's embeddings.
+        """
         source = self.rows if self.stored is None else self.stored
         return torch.from_numpy(np.asarray(source[np.asarray(rows)]))
 
     def similarities(self, taken: Float[Tensor, "n w"]) -> Float[Tensor, "m m"]:
-        """Return U of all processes' sentences, from the rows of `take`; each process ranks its
-        own."""
+        """Return U of all processes' sentences, from the rows of `take`.
+
+        Each process ranks its own.
+        """
         taken = taken.to(self.corpus.rows.device).float()
         with torch.no_grad():
+            # The closed form of all processes' rows at once is cheap; ranks are computed by each
+            # process for its own rows and then gathered.
             if self.covariance is not None:
                 rows = gather_rows(taken)
                 return gaussian_rank_similarity(rows, rows, self.covariance)
@@ -92,8 +102,9 @@ def _gram_matrix(vectors: Float[Tensor, "n c"]) -> Float[Tensor, "n n"]:
 
 
 def draw_corpus(data: Sentences, size: int, seed: int) -> list[str]:
-    """Draw `size` distinct sentences of `data` without replacement, in their order there; fewer if
-    there are fewer.
+    """Draw `size` distinct sentences of `data` without replacement, in their order there.
+
+    There are fewer if `data` has fewer.
 
     Raises DataError if `data` has fewer than two distinct sentences: one has no order.
     """
@@ -117,15 +128,20 @@ def draw_corpus(data: Sentences, size: int, seed: int) -> list[str]:
 
 
 def write_corpus(folder: Path, sentences: Sequence[str]) -> None:
-    """Add the corpus to an encoder's folder; transformers and sentence-transformers ignore the
-    file."""
+    """Add the corpus to an encoder's folder.
+
+    transformers and sentence-transformers ignore the file.
+    """
+    # mtime=0: the same corpus gives the same bytes.
     content = json.dumps(list(sentences), ensure_ascii=False).encode("utf-8", "surrogatepass")
     (folder / _CORPUS_FILE).write_bytes(gzip.compress(content, mtime=0))
 
 
 def read_corpus(folder: Path) -> list[str]:
-    """Return the corpus that `write_corpus` added to `folder`. Raises EncoderError if there is
-    none."""
+    """Return the corpus that `write_corpus` added to `folder`.
+
+    Raises EncoderError if there is none.
+    """
     path = folder / _CORPUS_FILE
     if not path.is_file():
         problem = (

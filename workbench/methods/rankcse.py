@@ -22,6 +22,7 @@ class RankCSE(ContrastiveMethod):
     config: RankCSEConfig
 
     def __init__(self, config: RankCSEConfig) -> None:
+        # Before the encoder: it says whether the layer is read.
         lists = TeacherLists(config)
         super().__init__(config, head_is_read=lists.reads_head())
         self.teacher_lists = lists

@@ -1,5 +1,4 @@
-"""SimCSE (Gao, Yao and Chen 2021): positives are dropout views of a sentence, or supervised,
-entailed sentences."""
+"""SimCSE (Gao, Yao and Chen 2021): positives are dropout views, or entailed sentences."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -21,11 +20,13 @@ from workbench.methods.base import (
 
 
 class SimCSE(ContrastiveMethod):
-    """l_i = -log softmax_j(cos(z_i, z'_j) / tau)[i] with z, z' two dropout views of sentence i
-    (SimCSE eq. 4).
+    """l_i = -log softmax_j(cos(z_i, z'_j) / tau)[i] (SimCSE eq. 4).
+
+    z and z' are two dropout views of sentence i.
 
     Supervised, z' are first the positives and then the hard negatives of all anchors z in the batch
-    (eq. 5)."""
+    (eq. 5).
+    """
 
     config_class = SimCSEConfig
     config: SimCSEConfig
@@ -52,5 +53,6 @@ class SimCSE(ContrastiveMethod):
         anchors, *others = gathered_views(
             self.embed(batch["tokens"]), self.head, count=len(self.starts)
         )
+        # Hard negatives are further columns: negatives of every anchor.
         scores = cosine_matrix(anchors, torch.cat(others))
         return terms | {"info_nce": info_nce(scores, temperature=self.config.temperature)}

@@ -1,9 +1,11 @@
-"""Sentences cut into parts that a positive is composed of (CompCSE sec. 3): halves, clauses, spans
-of clauses.
+"""Sentences cut into parts that a positive is composed of (CompCSE sec. 3).
+
+Parts are halves, clauses, or spans of clauses.
 
 The paper finds clauses with a neural discourse parser whose code and checkpoint no longer run on
 current libraries. `clauses` replaces it by a few rules of English; spans of any other parser can be
-read from a file."""
+read from a file.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -37,11 +39,13 @@ class Spans(NamedTuple):
 
 
 def split_words(sentence: str, parts: int = 2) -> tuple[str, ...]:
-    """Split `sentence` into `parts` runs of words as equal as possible; the left of two halves has
-    floor(n / 2) of n.
+    """Split `sentence` into `parts` runs of words as equal as possible.
+
+    The left of two halves has floor(n / 2) of n words.
 
     A run that would be empty is the whole sentence, so that a single word is its own left and right
-    half."""
+    half.
+    """
     words = sentence.split()
     n = len(words)
     runs = [words[i * n // parts : (i + 1) * n // parts] for i in range(parts)]
@@ -49,17 +53,20 @@ def split_words(sentence: str, parts: int = 2) -> tuple[str, ...]:
 
 
 def clauses(sentence: str) -> list[str]:
-    """Return the clauses of an English sentence, left to right; joined by spaces they are its words
-    again.
+    """Return the clauses of an English sentence, left to right.
+
+    Joined by spaces they are its words again.
 
     A cut is made after a comma, semicolon, colon, dash, question or exclamation mark or closing
     bracket, and before an opening bracket, a subordinator (because, which, ...) or a coordinator
-    (and, but, ...). A sentence without any such place is one clause; an empty one has none."""
+    (and, but, ...). A sentence without any such place is one clause; an empty one has none.
+    """
     words = sentence.split()
     has_letter = [bool(_LETTER.search(word)) for word in words]
     bounds = [0]
     for index in range(1, len(words)):
         needed = _words_around_cut(words[index - 1], words[index])
+        # Punctuation that stands alone is no word.
         words_before = sum(has_letter[bounds[-1] : index])
         words_after = sum(has_letter[index:])
         if needed and min(words_before, words_after) >= needed:
@@ -69,8 +76,10 @@ def clauses(sentence: str) -> list[str]:
 
 
 def adjacent_spans(of: Sequence[str]) -> list[Spans]:
-    """Return neighbouring clauses in pairs that share none: (1, 2), (3, 4), ... An odd last clause
-    is left out."""
+    """Return neighbouring clauses in pairs that share none: (1, 2), (3, 4), ...
+
+    An odd last clause is left out.
+    """
     return overlapping_spans(of)[::2]
 
 
@@ -80,28 +89,34 @@ def overlapping_spans(of: Sequence[str]) -> list[Spans]:
 
 
 def subsuming_spans(of: Sequence[str], depth: int = 2) -> list[Spans]:
-    """Return spans within spans, by halving the clauses (the left half has floor(c / 2) of them)
-    repeatedly.
+    """Return spans within spans, by halving the clauses repeatedly.
+
+    The left half has floor(c / 2) of c clauses.
 
     depth 2: the whole, its left and its right half; depth 3: those halves and the four quarters,
     without the whole, as in the published code. A span of one clause has no halves and is left out.
     A sentence whose first two halves differ in length by 50 percent of the longer or more has no
-    spans at all."""
+    spans at all.
+    """
     if len(of) < 2:
         return []
     left, right = (len(" ".join(half)) for half in _halve(of))
+    # As in the published code: very unequal halves give no spans.
     if abs(left - right) >= 0.5 * max(left, right):
         return []
     levels = [[of]]
     for _ in range(1, depth):
         levels.append([half for span in levels[-1] if len(span) > 1 for half in _halve(span)])
+    # With depth 3 the published code leaves out the whole sentence.
     kept = levels[:2] if depth == 2 else levels[1:]
     return [_join_halves(*_halve(span)) for level in kept for span in level if len(span) > 1]
 
 
 def subsample(sentences: Iterable[str], how: str, depth: int = 2) -> list[Spans]:
-    """Return the spans of every distinct sentence: "adjacent", "overlapping" or "subsuming" (with
-    its depth)."""
+    """Return the spans of every distinct sentence.
+
+    how: "adjacent", "overlapping" or "subsuming" (with its depth).
+    """
     subsuming = partial(subsuming_spans, depth=depth)
     spans_of = {
         "adjacent": adjacent_spans,
@@ -125,6 +140,7 @@ def read_spans(path: str | Path, sentences: Sequence[str]) -> list[Spans]:
     for number, (first, left, right) in enumerate(zip(*columns.values(), strict=True)):
         at = table.at(number)
         anchor = first
+        # `row` counts from 0, as the published files of spans do.
         if is_numbered:
             if not (first.isdecimal() and int(first) < len(sentences)):
                 last = len(sentences) - 1

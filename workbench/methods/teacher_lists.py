@@ -31,13 +31,16 @@ class TeacherLists:
         self.inputs: dict[str, tuple[str, str]] = {}
 
     def prepare(self, sentences: list[str]) -> None:
-        """Embed the sentences with every teacher that the loss reads, from the cache if
-        possible."""
+        """Embed the sentences with every teacher that the loss reads.
+
+        Embeddings come from the cache if possible.
+        """
         self.embeddings = []
         self.inputs = {}
         for name in self.config.teachers if self.config.gamma else []:
             teacher = self.load_teacher(name)  # not kept: training needs its embeddings alone
             self.inputs[f"teacher {name}"] = (teacher.source, teacher.checksum)
+            # Without dropout, so once for the whole training.
             embeddings = cached_embeddings(teacher, sentences, folder=self.config.cache)
             self.embeddings.append(embeddings)
 
@@ -64,6 +67,8 @@ class TeacherLists:
         weighted = []
         for alpha, rows in zip(self.config.weights, taken, strict=True):
             vectors = gather_rows(rows.float())
+            # RankCSE sec. 4.4 averages similarities and not vectors, so teachers may have any
+            # width.
             weighted.append(alpha * losses.cosine_matrix(vectors, vectors))
         return torch.stack(weighted).sum(dim=0)
 
@@ -114,6 +119,7 @@ class TeacherLists:
         config = self.config
         tau_2 = config.student_temperature
         tau_3 = config.teacher_temperature
+        # The public code passes tau_1 to the student and tau_2 to the teacher.
         if config.temperatures == "community":
             tau_2 = config.temperature
             tau_3 = config.student_temperature
@@ -130,6 +136,7 @@ class TeacherLists:
         }
         name = "cosent_lists" if config.ranking == "cosent" else config.ranking
         loss: Any = getattr(losses, name)
+        # So that a new listwise loss is a function and a value of `ranking`, and no branch here.
         taken = inspect.signature(loss).parameters.keys() & values.keys()
         return loss(student, teacher, **{name: values[name] for name in taken})
 

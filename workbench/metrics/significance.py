@@ -1,5 +1,7 @@
-"""Significance: intervals over pairs, seeds and both, paired permutation tests of two models, power
-over seeds."""
+"""Significance: intervals, paired permutation tests, and the power of seeds.
+
+Intervals are over pairs, over seeds, or over both.
+"""
 
 import math
 from collections.abc import Sequence
@@ -46,8 +48,9 @@ def bootstrap_interval(
     level: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Return a percentile bootstrap confidence interval over pairs. It reflects the sampling of
-    pairs, not of seeds.
+    """Return a percentile bootstrap confidence interval over pairs.
+
+    It reflects the sampling of pairs, not of seeds.
 
     Args:
         gold: n labels.
@@ -71,6 +74,7 @@ def bootstrap_interval(
         second = paired_numbers(gold, other)[1]
         value -= _value(measure, truth, second, rows)
         values -= bootstrap_values(truth, second, **options)  # of the same resamples
+    # A constant resample has no correlation; a few of them may be dropped, most of them not.
     if np.isnan(value) or np.mean(np.isnan(values)) > 0.5:
         return Interval(value, float("nan"), float("nan"))
     low, high = np.nanquantile(values, [(1 - level) / 2, (1 + level) / 2])
@@ -86,8 +90,10 @@ def bootstrap_values(
     samples: int = 1000,
     seed: int = 0,
 ) -> np.ndarray:
-    """Return a model's value on each resample of the pairs [samples]; a seed draws the same for
-    every model."""
+    """Return a model's value on each resample of the pairs [samples].
+
+    A seed draws the same for every model.
+    """
     truth, scores = paired_numbers(gold, predicted)
     rows = rows_by_set(sets, len(truth))
     if min(map(len, rows)) < 2:
@@ -128,14 +134,16 @@ def permutation_test(
     samples: int = 1000,
     seed: int = 0,
 ) -> PermutationTest:
-    """Compare two models on the same pairs by a two-sided paired permutation test of Spearman, or
-    accuracy.
+    """Compare two models on the same pairs by a two-sided paired permutation test.
+
+    The measure is Spearman or accuracy.
 
     Under the null hypothesis the two models' ranks (or classes) of a pair can be exchanged by
     tossing a coin. Ranks, not scores, so that the models need not share a scale; they are not
     ranked again after the exchange, which is ten times as quick and gives nearly the same p-values.
     Arguments are those of `bootstrap_interval`. The difference is positive if `predicted` is
-    better, p_value is in [1 / (samples + 1), 1]; both are nan if a correlation is undefined."""
+    better, p_value is in [1 / (samples + 1), 1]; both are nan if a correlation is undefined.
+    """
     return permutation_tests(
         gold, [predicted], other, sets=sets, measure=measure, samples=samples, seed=seed
     )[0]
@@ -169,6 +177,7 @@ def permutation_tests(
         unchanged = np.zeros((1, len(row)))
         observed += permute(unchanged, *side)[0] / len(rows)
         sides.append(side)
+    # One stream of coins for all models: their p-values differ by the models alone.
     coin = np.random.default_rng(seed)
     block = max(1, 10 * _BLOCK // max(1, len(truth)))
     as_large = np.zeros(len(first), dtype=int)
@@ -182,6 +191,7 @@ def permutation_tests(
         # decide a tie.
         is_smaller = abs(chance) < abs(observed) - 1e-12
         as_large += (~is_smaller).sum(axis=0)
+    # The observed table counts as one of the permutations, so that p is never 0.
     p_values = np.where(np.isnan(observed), np.nan, (1 + as_large) / (1 + samples))
     return list(map(PermutationTest, observed.tolist(), p_values.tolist()))
 
@@ -191,6 +201,7 @@ def holm(p_values: ArrayLike) -> np.ndarray:
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")[: np.count_nonzero(~np.isnan(p))]  # nan is sorted last
     adjusted = np.full(p.shape, np.nan)
+    # Never below the adjusted value of a smaller p: the order of the tests stays.
     adjusted[order] = np.minimum(
         np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1.0
     )
@@ -198,8 +209,10 @@ def holm(p_values: ArrayLike) -> np.ndarray:
 
 
 def seed_spread(values: ArrayLike) -> Spread:
-    """Return mean and sample standard deviation over seeds; a value that is nan (a failed seed)
-    makes both nan."""
+    """Return mean and sample standard deviation over seeds.
+
+    A value that is nan (a failed seed) makes both nan.
+    """
     numbers = np.asarray(values, dtype=np.float64)
     mean = float(numbers.mean()) if len(numbers) else float("nan")
     return Spread(
@@ -208,11 +221,14 @@ def seed_spread(values: ArrayLike) -> Spread:
 
 
 def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
-    """Return the mean of n independent values, as of seeds, with its Student t interval; ends are
-    nan for n < 2."""
+    """Return the mean of n independent values, as of seeds, with its Student t interval.
+
+    The ends are nan for n < 2.
+    """
     from scipy.special import stdtrit
 
     mean, std, n = seed_spread(values)
+    # scipy.special and not scipy.stats, which takes a second to import.
     half = float(stdtrit(n - 1, (1 + level) / 2)) * std / math.sqrt(max(1, n))
     return Interval(mean, mean - half, mean + half)
 
@@ -231,6 +247,7 @@ def hierarchical_interval(observed: Any, resampled: Any, level: float = 0.95) ->
     if np.ndim(observed[0]):  # of several starts
         observed = [np.mean(of_start) for of_start in observed]
         resampled = [np.mean(of_start, axis=0) for of_start in resampled]
+    # Student's t over seeds has the right tails for five of them; a bootstrap of five does not.
     value, low, high = seed_interval(observed, level)
     ends = [(1 - level) / 2, (1 + level) / 2]
     below, above = np.quantile(effects_of_pairs(resampled), ends)
@@ -242,11 +259,13 @@ def hierarchical_interval(observed: Any, resampled: Any, level: float = 0.95) ->
 
 
 def effects_of_pairs(resampled: Any) -> np.ndarray:
-    """Return by how much each resample of the pairs changes the difference [draws], in common to
-    all seeds.
+    """Return by how much each resample of the pairs changes the difference [draws].
+
+    The change is common to all seeds.
 
     resampled: [seeds, draws]. The mean over seeds is shrunk by its part that is an interaction of
-        seeds and pairs."""
+        seeds and pairs.
+    """
     draws = np.asarray(resampled, dtype=np.float64)
     effects = draws - draws.mean(axis=1, keepdims=True)
     means = effects.mean(axis=0)
@@ -310,8 +329,10 @@ def _integer_codes(values: np.ndarray, rows: list[np.ndarray]) -> np.ndarray:
 
 
 def _ranks_of_integers(codes: np.ndarray) -> np.ndarray:
-    """Return average ranks along the last axis, by counting: a quarter of the time that sorting
-    takes."""
+    """Return average ranks along the last axis, by counting.
+
+    That takes a quarter of the time of sorting.
+    """
     rows = codes.reshape(-1, codes.shape[-1])
     size = rows.max() + 1
     # One count for all rows: row r counts in the cells from r * size.
@@ -333,6 +354,7 @@ def _permuted_gains(
 
     first: `_hits` [models, n]; second: the same [1, n].
     """
+    # Exchanging a pair changes the sign of its part of the difference.
     gains = first - second
     return (1 - 2 * swap) @ gains.T / len(gold)
 

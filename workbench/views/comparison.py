@@ -1,5 +1,4 @@
-"""Intervals and paired tests of finished runs over the pairs of a suite, and one table of all
-labels on all suites."""
+"""Compare finished runs: intervals, paired tests, and one table of all suites."""
 
 import html
 import json
@@ -41,12 +40,14 @@ _LATEX = {"±": r"$\pm$", " ↑": r"$^{\uparrow}$", " ↓": r"$^{\downarrow}$"}
 
 
 def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.DataFrame:
-    """Return label, seed, value, low, high: the score of each run with its 95% bootstrap interval
-    over pairs.
+    """Return label, seed, value, low, high of each run.
+
+    low and high are the score's 95% bootstrap interval over pairs.
 
     The score is Spearman in [-1, 1], or the accuracy on a transfer task. Pairs of an average are
     drawn within each of its sets. If all runs (of `finished_runs`) have one label, the first run's
-    encoder before training comes first."""
+    encoder before training comes first.
+    """
     options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
     rows = []
     for label, seed, path, stage in finished.with_start(runs):
@@ -82,6 +83,7 @@ def paired_tests(
     options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
     rows = []
     for run, path, seed in with_opponents(runs, name):
+        # A run is compared with its own start, or with the baseline's run of its seed.
         options["base"] = (path, BEFORE if name == BEFORE else "")
         interval = read_or_warn(run["path"], partial(resampled, bootstrap_interval, **options))
         if not interval:
@@ -113,8 +115,7 @@ def smallest_differences(
     power: float = 0.8,
     samples: int = 1000,
 ) -> pd.DataFrame:
-    """Return the smallest true difference from the baseline that a suite and a number of seeds can
-    show.
+    """Return the smallest detectable difference from the baseline, by number of seeds.
 
     Args:
         runs, suite: As for `paired_tests`.
@@ -166,6 +167,7 @@ def smallest_differences(
 
 def baseline_of(runs: pd.DataFrame, baseline: str) -> str:
     labels = list(dict.fromkeys(runs["label"]))
+    # With one label there is nothing to compare with but the start.
     name = baseline or (finished.default_baseline(labels) if len(labels) > 1 else BEFORE)
     if labels and name not in (*labels, BEFORE):
         raise SettingError(unknown_name("runs", name, [*labels, BEFORE], "on this suite"))
@@ -216,8 +218,10 @@ def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_with_start(run: Run) -> str:
-    """Return a sentence: is the run better than its start, on an average of sets or its first
-    suite?"""
+    """Return a sentence on whether the run is better than its start.
+
+    It is about an average of sets, or the first suite of the run.
+    """
     if not run.has(BEFORE):
         return "The start was not evaluated, so the run cannot be compared with it."
     if finished.is_its_start(run):
@@ -226,6 +230,7 @@ def compare_with_start(run: Run) -> str:
     metrics = run.metrics()
     suite = next((average for average in AVERAGES if average in metrics), next(iter(metrics)))
     measure = "spearman" if "spearman" in metrics[suite] else "accuracy"
+    # The same pairs before and after, so their common difficulty cancels.
     interval = resampled(bootstrap_interval, run, suite, base=(run.path, BEFORE), measure=measure)
     value, low, high = (100 * number for number in interval)
     # Value may be a number: the interval needs most resamples to have a correlation.
@@ -257,11 +262,13 @@ def resampled(
     base: tuple[Any, ...] = (),
     **options: Any,
 ) -> list[float]:
-    """Return the numbers of `resample`, with these `options`, for a run, or for it and a `base`
-    (folder and stage).
+    """Return the numbers of `resample` for a run, or for it and a base.
+
+    base: Its folder and stage. options: Passed to `resample`.
 
     Raises RunError if a run cannot be read or has no pairs of the suite, ValueError if the two
-    scored different pairs."""
+    scored different pairs.
+    """
     pairs, predicted = _scores_on(run, suite, stage, base)
     return list(resample(pairs["gold"], *predicted, sets=pairs["suite"].tolist(), **options))
 
@@ -314,12 +321,14 @@ def _read_columns(path: str, stage: str, _changed: int) -> dict[str, dict[str, n
 
 @dataclass(frozen=True)
 class Comparison:
-    """Spearman or accuracy x 100, mean ± deviation over seeds, of every label (row) on every suite
-    (column).
+    """A table of all labels (rows) on all suites (columns), with tests.
+
+    Values are Spearman or accuracy x 100, mean ± deviation over seeds.
 
     tests: label, suite, difference (mean over seeds, [-2, 2]), p_value (the largest over seeds),
         adjusted (by Holm over all tests of the table), verdict ("better", "worse" or ""). A verdict
-        holds in every seed."""
+        holds in every seed.
+    """
 
     values: pd.DataFrame
     tests: pd.DataFrame
@@ -432,6 +441,7 @@ def _test_labels(
     scored = runs.set_index("path")["scores"]
     tested = []
     for number, (run, base_path) in enumerate(opponents):
+        # Suites that only one of them was scored on have an empty cell.
         in_both = run["scores"].keys() & scored[base_path].keys()
         tested += [(suite, number) for suite in suites if suite in in_both - AVERAGES.keys()]
     results = _stored_tests(opponents, tested, samples)
@@ -440,6 +450,7 @@ def _test_labels(
         if (suite, number) in results:
             label = opponents[number][0]["label"]
             rows.append((label, suite, *results[suite, number]))
+    # A correlation that is undefined has no test.
     tests: Any = pd.DataFrame(rows, columns=["label", "suite", "difference", "p_value"]).dropna()
     tests = tests.groupby(["label", "suite"], sort=False)
     table = tests.agg({"difference": "mean", "p_value": "max"}).reset_index()
@@ -460,6 +471,7 @@ def _stored_tests(
     pairs = [[run["path"], base_path] for run, base_path in opponents]
     paths = dict.fromkeys(chain.from_iterable(pairs))
     changed = {path: finished.time_changed(Path(path) / "scores.csv") for path in paths}
+    # 2 is the version of the computation: a change of the test makes a new entry.
     key = text_checksum(json.dumps([2, samples, pairs, changed, tested]))
     entry = cache_folder() / "comparisons" / f"{key[:32]}.json"
     with suppress(OSError, ValueError):
@@ -478,11 +490,13 @@ def _stored_tests(
 def _run_tests(
     opponents: Sequence[tuple[dict[str, Any], str]], tested: Sequence[tuple[str, int]], samples: int
 ) -> dict[tuple[str, int], PermutationTest]:
-    """Test each run against its opponent, all of one opponent and suite at once; unreadable runs
-    are left out.
+    """Test each run against its opponent, all of one opponent and suite at once.
+
+    Unreadable runs are left out.
 
     Raises ValueError if the two scored different pairs.
     """
+    # All runs of one opponent and suite share the coins and the opponent's ranks.
     groups = defaultdict(list)
     for suite, number in tested:  # by run, so that each file is read once
         run, base_path = opponents[number]
