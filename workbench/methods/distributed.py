@@ -64,7 +64,9 @@ class _GatherRows(torch.autograd.Function):
         return torch.cat(gathered)
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        context: Any, gradient: Tensor
+    ) -> Tensor:
         # all_reduce writes into its argument, and autograd may still need this gradient.
         summed = gradient.clone(memory_format=torch.contiguous_format)
         torch.distributed.all_reduce(summed)
