@@ -18,7 +18,8 @@ from workbench.data import read_table
 from workbench.errors import DataError
 
 _SUBORDINATORS = re.compile(
-    "after|although|because|before|if|once|since|that|though|till|unless|until|when|whenever|where|whereas|wherever|"
+    "after|although|because|before|if|once|since|that|though|till|unless|until|when|whenever|"
+    "where|whereas|wherever|"
     "whether|which|while|who|whom|whose"
 )
 _COORDINATORS = re.compile("and|but|or|nor|so|yet|as|than")
