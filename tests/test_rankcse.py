@@ -146,7 +146,7 @@ def test_every_ranking_loss_and_its_options_are_reached_by_name(
     assert list(terms) == [overrides["ranking"]]
     # The teacher as cached, so that ties and orders are those of the same numbers.
     expected = loss(
-        student_lists(method, sentences), method.teacher_lists.scores(batch["teachers"])
+        student_lists(method, sentences), method.teacher_lists.teacher_scores(batch["teachers"])
     )
     torch.testing.assert_close(terms[overrides["ranking"]], expected, rtol=1e-4, atol=1e-5)
 
@@ -163,7 +163,7 @@ def test_lists_and_consistency_have_their_places_above_or_below_the_layer_and_th
     places = {head: student_lists(method, sentences, head=head) for head in (False, True)}
     contrastive = {head: info_nce(scores, temperature=0.05) for head, scores in places.items()}
     ranking = {
-        head: listnet(scores, method.teacher_lists.scores(batch["teachers"]), **LISTNET)
+        head: listnet(scores, method.teacher_lists.teacher_scores(batch["teachers"]), **LISTNET)
         for head, scores in places.items()
     }
     expected = {"info_nce": contrastive[True], "listnet": ranking[lists]}
@@ -198,7 +198,7 @@ def test_teachers_of_any_width_are_averaged_as_similarities(
     method = prepared(spread, sentences, teachers=[str(spread), str(wide_teacher)])
     batch = method.collate(ROWS)
     assert [rows.shape[1] for rows in batch["teachers"]] == [16, 32]
-    found = method.teacher_lists.scores(batch["teachers"])
+    found = method.teacher_lists.teacher_scores(batch["teachers"])
     assert found.dtype == torch.float32
     expected = teacher_lists(spread, sentences) / 3 + teacher_lists(wide_teacher, sentences) * 2 / 3
     # A cosine of two unit rows, each rounded to 11 bits, is off by at most 2^-10.
@@ -209,7 +209,7 @@ def test_teachers_of_any_width_are_averaged_as_similarities(
     )
     shifted = teacher_lists(spread, sentences) * 0.9 + teacher_lists(wide_teacher, sentences) * 0.1
     torch.testing.assert_close(
-        other.teacher_lists.scores(batch["teachers"]), shifted, rtol=0, atol=2**-10
+        other.teacher_lists.teacher_scores(batch["teachers"]), shifted, rtol=0, atol=2**-10
     )
     three = RankCSEConfig.from_parameters("demo", 0, {"teachers": "a/b,c/d,e/f"})
     assert three.weights == pytest.approx([1 / 3] * 3)
@@ -221,7 +221,7 @@ def test_a_teacher_is_read_once_and_gets_no_gradient(
     prepared(spread, sentences, teachers=[str(wide_teacher)])
     monkeypatch.setattr(Encoder, "encode", None)  # a second reading would fail
     method = prepared(spread, sentences, teachers=[str(wide_teacher)])
-    assert not method.teacher_lists.scores(method.collate(ROWS)["teachers"]).requires_grad
+    assert not method.teacher_lists.teacher_scores(method.collate(ROWS)["teachers"]).requires_grad
     assert not any("teacher" in name for name in method.state_dict())
     assert [source for source, _ in method.inputs().values()] == [f"folder:{wide_teacher}"]
     # No teacher is loaded.

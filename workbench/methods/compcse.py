@@ -36,7 +36,7 @@ class CompCSE(ContrastiveMethod):
         return len(self.composition)
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        texts = self.composition.texts(rows)
+        texts = self.composition.token_places(rows)
         return {"tokens": self.token_batch(self.composition.tokens, texts)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:

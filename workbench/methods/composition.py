@@ -61,7 +61,10 @@ class Composition:
         return {"spans": (f"file {spans}", file_checksum(Path(spans)))}
 
     def prepare(self, data: Sentences, sentences: list[str]) -> list[str]:
-        """Add subsampled texts to the sentences and tokenise all; return the whole text per row."""
+        """Tokenise the sentences, if they are kept, and subsampled texts.
+
+        Returns the whole text of each row.
+        """
         spans = self._subsample(data)
         # CompCSE sec. 3 calls it "expand" if the whole sentences stay.
         if not self.config.keep_sentences:
@@ -81,13 +84,13 @@ class Composition:
         """Return the places of these rows' whole texts among `tokens`."""
         return np.asarray(rows) * self.texts_per_row
 
-    def texts(self, rows: Sequence[int]) -> np.ndarray:
+    def token_places(self, rows: Sequence[int]) -> np.ndarray:
         """Return the places of all texts of these rows' views, text by text."""
         first = self.whole_texts(rows)
         return np.concatenate([first + text for view in self.view_texts for text in view])
 
     def split(self, vectors: Float[Tensor, "texts d"]) -> list[Float[Tensor, "n d"]]:
-        """Return the vectors of a batch of `texts` for each text of a row."""
+        """Return one [n, d] for each text of the anchor, then for each text of the positive."""
         count = sum(len(view) for view in self.view_texts)
         return list(vectors.chunk(count))
 
@@ -112,7 +115,7 @@ class Composition:
         """Return one view from its texts' vectors; layer and aggregation in the order of `mlp`."""
         is_before = self.config.mlp == "before"
         if head is not None and is_before:
-            vectors = [head(vector) for vector in vectors]
+            vectors = [head(of_text) for of_text in vectors]
         if len(vectors) == 1:
             composed = vectors[0]
         elif self.projection is not None:
@@ -151,14 +154,14 @@ class Composition:
         return self.encoder.token_rows(chain(of_sentences, of_spans))
 
 
-def split_tokens(rows: TokenRows, sentences: int, config: CompCSEConfig) -> TokenRows:
-    """Return each of the first `sentences` rows with its parts (runs of tokens), then the rest.
+def split_tokens(rows: TokenRows, count: int, config: CompCSEConfig) -> TokenRows:
+    """Return each of the first `count` rows with its parts (runs of tokens), then the rest.
 
     A part is no copy: it points into the sentence's own tokens; the special tokens are added in
     the batch. Bounds are those of `split_words`.
     """
-    starts = rows.starts[:sentences, None]
-    lengths = rows.lengths[:sentences, None]
+    starts = rows.starts[:count, None]
+    lengths = rows.lengths[:count, None]
     bounds = lengths * np.arange(config.parts + 1) // config.parts
     part_lengths = np.diff(bounds)
     # With fewer tokens than parts, an empty part is replaced by all of them.
@@ -167,27 +170,27 @@ def split_tokens(rows: TokenRows, sentences: int, config: CompCSEConfig) -> Toke
     part_lengths = np.where(is_empty, lengths, part_lengths)
     all_starts = np.hstack([starts, part_starts]).ravel()
     all_lengths = np.hstack([lengths, part_lengths]).ravel()
-    # A part is halved first and cut afterwards: cutting first would lose the end of the right half
-    # of a long sentence only.
+    # A long sentence is split whole and its parts are cut afterwards: cutting first would lose the
+    # end of the last part only.
     room = config.max_seq_length - len(rows.before) - len(rows.after)
     return replace(
         rows,
-        starts=np.concatenate([all_starts, rows.starts[sentences:]]),
-        lengths=np.minimum(np.concatenate([all_lengths, rows.lengths[sentences:]]), room),
+        starts=np.concatenate([all_starts, rows.starts[count:]]),
+        lengths=np.minimum(np.concatenate([all_lengths, rows.lengths[count:]]), room),
     )
 
 
 class Projection(nn.Module):
     """W [u; v] or W [u; v; |u - v|], back to the width of one part.
 
-    CompCSE table 3 gives no formula, so there is no bias.
+    CompCSE table 3 gives no formula; that there is no bias is our choice.
     """
 
     def __init__(self, width: int, config: CompCSEConfig) -> None:
         super().__init__()
         self.has_difference = config.aggregation == "concat_difference_project"
-        features = 3 if self.has_difference else config.parts
-        self.linear = nn.Linear(features * width, width, bias=False)
+        inputs = 3 if self.has_difference else config.parts
+        self.linear = nn.Linear(inputs * width, width, bias=False)
         # The paper has no initialisation of this layer; BERT's, as for the tanh layer.
         nn.init.normal_(self.linear.weight, std=0.02)
 

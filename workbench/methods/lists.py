@@ -20,15 +20,16 @@ from workbench.methods.distributed import gather_rows, max_over_processes
 from workbench.metrics import ranking_groups
 
 _LOG = logging.getLogger("workbench")
-_GRADES = 5.0  # the top of the scale on which the gain 2^gold - 1 is computed
+_TOP_GRADE = 5.0  # the top of the scale on which the gain 2^gold - 1 is computed
 
 
 class Lists(Method):
     """Train on the mean over queries of a loss of each query's list; batches are of whole queries.
 
     A list has the cosines of a query with its targets. The queries are the sentences in four or
-    more pairs whose gold scores are not all equal, on either side: the queries of KCC and NDCG. A
-    list shorter than the longest of its batch is filled up with -inf, which every loss ignores."""
+    more pairs whose gold scores are not all equal, on either side: the queries on which KCC is
+    defined. A list shorter than the longest of its batch is filled up with -inf, which every loss
+    ignores."""
 
     config_class = ListsConfig
     config: ListsConfig
@@ -51,7 +52,7 @@ class Lists(Method):
         row_of: dict[str, int] = {}
         self.lists = []
         for group in self.groups:
-            texts = (group.query, *group)
+            texts = (group.query, *group.targets)
             self.lists.append([row_of.setdefault(text, len(row_of)) for text in texts])
         self.tokens = self.encoder.token_rows(list(row_of))
         gold = self._scale(data)
@@ -119,4 +120,4 @@ class Lists(Method):
         if config.ranking == "listmle":
             return graded_listmle(cosines, gold, temperature=tau)
         # gold is in [0, 1] here; 2^5 - 1 = 31 is the usual gain of the best grade.
-        return approx_ndcg(cosines, _GRADES * gold, temperature=tau, gain=config.gain)
+        return approx_ndcg(cosines, _TOP_GRADE * gold, temperature=tau, gain=config.gain)

@@ -30,7 +30,8 @@ class Mixed(RankMethod):
 
     S(i)_j = cos(z_i, z_j+) has CompCSE's views (`Composition`): z+ is composed of the sentence's
     parts, or is its other dropout view. S^T are the lists of RankCSE's teachers (`TeacherLists`), U
-    RankEncoder's rank similarities under E1 (`RankDistillation`), l_r = mean (S - U)^2; at test the
+    RankEncoder's rank similarities under E1 (`RankDistillation`), l_r = mean (S - U)^2 over kept
+    pairs; with combination=max, max(infoNCE, lambda l_r) in place of their sum. At test the
     similarity may be RankEncoder's mixture. CoSENT compares the cosines of pairs with gold; the
     other terms then make their lists of both sides' sentences. With only one method's terms, the
     loss is that method's, on a CPU bit for bit.
@@ -41,9 +42,9 @@ class Mixed(RankMethod):
 
     def __init__(self, config: MixedConfig) -> None:
         lists = TeacherLists(config)
-        rank_lists_read_it = config.rank_lists and config.lists_after_mlp
+        rank_lists_read_head = config.rank_lists and config.lists_after_mlp
         # A layer that no term reads would get no gradient, which several processes refuse.
-        head_is_read = lists.reads_head() or bool(config.rank_weight or rank_lists_read_it)
+        head_is_read = lists.reads_head() or bool(config.rank_weight or rank_lists_read_head)
         super().__init__(
             config, head_is_read=head_is_read, saves_corpus=bool(config.inference_weight)
         )
@@ -63,7 +64,7 @@ class Mixed(RankMethod):
         texts = self.composition.prepare(data, training_sentences(self, data))
         self.teacher_lists.prepare(texts)
         if self.config.uses_e1:
-            self.ranks.prepare(data, texts, self.encoder.device)
+            self.prepare_ranks(data, texts)
 
     def inputs(self) -> dict[str, tuple[str, str]]:
         return self.composition.inputs() | self.teacher_lists.inputs | self.ranks.inputs
@@ -81,11 +82,14 @@ class Mixed(RankMethod):
                 # One side after the other, as CoSENT alone has them.
                 texts = self.composition.whole_texts(sides.ravel())
                 return batch | {"tokens": self.token_batch(self.composition.tokens, texts)}
-            # The two sentences of a pair together: several processes have them in this order too.
+            # A pair's two sentences side by side: the gathered shares of several processes are then
+            # in the order of one process.
             rows = sides.T.ravel().tolist()
         if self.config.uses_e1:
             batch["base"] = self.ranks.take(rows)
-        batch["tokens"] = self.token_batch(self.composition.tokens, self.composition.texts(rows))
+        batch["tokens"] = self.token_batch(
+            self.composition.tokens, self.composition.token_places(rows)
+        )
         batch["teachers"] = self.teacher_lists.take(rows)
         return batch
 
@@ -115,7 +119,7 @@ class Mixed(RankMethod):
                 student, target
             )
         if config.rank_weight:
-            # RankEncoder's eq. 5 combines its loss with infoNCE, so that both are one term of it.
+            # Combined with the rank loss by combination=max, otherwise returned beside it.
             contrastive = terms.pop("info_nce", scores.new_zeros(()))
             terms |= self.ranks.terms(self, contrastive, scores, target)
         return terms
@@ -126,6 +130,7 @@ class Mixed(RankMethod):
         """Return CoSENT's loss of the two whole sentences of each pair."""
         gold = gather_rows(labels.to(vectors.device)[:, None]).squeeze(1)
         if self.config.uses_scores:  # a pair's two sentences are together
+            # The anchor is the whole sentence: the settings refuse to compose it with CoSENT.
             whole = self.composition.split(vectors)[0]
             sides = [gather_rows(whole[side::2].contiguous()) for side in (0, 1)]
         else:

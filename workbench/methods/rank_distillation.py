@@ -32,8 +32,7 @@ class RankDistillation:
         """Draw the corpus and embed it and the sentences with E1, from the cache if possible."""
         config = self.config
         drawn_from = data if config.corpus is None else load_sentences(config.corpus)
-        # The corpus is drawn by its own seed: runs of several seeds share its embeddings in the
-        # cache.
+        # Drawn by its own seed: unless E1 is a run of each seed, its embeddings are shared.
         self.corpus = draw_corpus(drawn_from, config.corpus_size, config.corpus_seed)
         base = load_e1(config)
         self.inputs = {"base": (base.source, base.checksum)}
@@ -50,7 +49,7 @@ class RankDistillation:
         )
 
     def take(self, rows: Sequence[int]) -> Tensor:
-        """Return a batch's part of the targets."""
+        """Return the rows from which `similarities` computes the batch's targets."""
         return self.targets.take(rows)
 
     def similarities(self, taken: Tensor, device: torch.device) -> Float[Tensor, "n n"]:
@@ -72,6 +71,7 @@ class RankDistillation:
         # Of "max" only one term has a gradient in a step: the history says which, and how many
         # pairs are between the bounds.
         method.observe(
+            # As numbers they are averaged over steps; truth values would be counted.
             kept_pairs=kept_pairs(target, **bounds).float().mean(),
             rank_larger=(distilled > contrastive).float(),
             info_nce=contrastive,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from workbench.checkpoints import Reading, published_reading
 from workbench.config import RankEncoderConfig
+from workbench.data import Sentences
 from workbench.encoder import Encoder, replace_encoder
 from workbench.errors import RunError
 from workbench.methods.base import ContrastiveMethod
@@ -23,7 +24,8 @@ class RankMethod(ContrastiveMethod):
     """A method whose similarity at test is the mixture of RankEncoder eq. 7.
 
     The corpus is embedded again by the trained encoder, E2; in training dev is measured with E2's
-    unit rows alone.
+    unit rows alone. Subclasses call `_drop_mixture` in `forward`, because a step changes the
+    weights.
 
     saves_corpus: Whether an encoder is saved with its corpus, which `restore` then needs.
     """
@@ -37,8 +39,13 @@ class RankMethod(ContrastiveMethod):
         self.saves_corpus = saves_corpus
         self.ranks = RankDistillation(config)
         self._mixture: RankMixture | None = None
-        # Also if the trainer loads the best step: the corpus must be embedded by those weights.
+        # Loading weights, such as those of the best step, makes the embedded corpus stale.
         self.encoder.backbone.register_load_state_dict_post_hook(self._drop_mixture)
+
+    def prepare_ranks(self, data: Sentences, sentences: list[str]) -> None:
+        """Draw the corpus and embed it and the sentences with E1."""
+        self.ranks.prepare(data, sentences, self.encoder.device)
+        self._drop_mixture()
 
     @property
     def corpus(self) -> list[str]:
@@ -97,7 +104,8 @@ class RankMethod(ContrastiveMethod):
         """
         if not self.corpus:
             raise RunError(
-                "RankEncoder has no corpus before `prepare` or `restore`; use `encode_plain`"
+                f"{type(self).__name__} has no corpus before `prepare` or `restore`; "
+                "use `encode_plain`"
             )
         if self._mixture is None:
             self._mixture = RankMixture(

@@ -22,7 +22,7 @@ class RankCSE(ContrastiveMethod):
     config: RankCSEConfig
 
     def __init__(self, config: RankCSEConfig) -> None:
-        # Before the encoder: it says whether the layer is read.
+        # Made first, because it knows whether a term reads the train-only layer.
         lists = TeacherLists(config)
         super().__init__(config, head_is_read=lists.reads_head())
         self.teacher_lists = lists

@@ -14,7 +14,7 @@ from workbench.methods.rank_method import RankMethod
 
 
 class RankEncoder(RankMethod):
-    """l = max(lambda_train l_r, l_cl) (RankEncoder eqs. 5, 6).
+    """l = max(lambda_train l_r, l_cl) (RankEncoder eqs. 5, 6), or with combination=sum their sum.
 
     l_r is the mean of (u_i . u_j - cos(E2(x_i), E2(x_j)))^2 over kept pairs. u_i is the rank vector
     of x_i under the frozen E1, without dropout; cos is of two dropout views of E2, as in l_cl,
@@ -25,14 +25,13 @@ class RankEncoder(RankMethod):
 
     def prepare(self, data: Any) -> None:
         sentences = training_sentences(self, data, templates=True)
-        self.ranks.prepare(data, sentences, self.encoder.device)
-        self._drop_mixture()
+        self.prepare_ranks(data, sentences)
         self.tokens = self.encoder.token_rows(sentences)
         # Both views have the same tokens, unless a second template has its own, which come after.
         self.start_of_second = 0
-        second = self.config.second_template
-        if self.encoder.template is not None and second not in (None, self.encoder.template):
-            of_second = self.encoder.token_rows(sentences, template=second)
+        template = self.config.second_template
+        if self.encoder.template is not None and template not in (None, self.encoder.template):
+            of_second = self.encoder.token_rows(sentences, template=template)
             self.start_of_second = len(sentences)
             self.tokens = TokenRows.joined([self.tokens, of_second])
 

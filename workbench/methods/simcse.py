@@ -37,22 +37,18 @@ class SimCSE(ContrastiveMethod):
             self.tokens = self.encoder.token_rows(chain(*data.texts))
         else:
             self.tokens = self.encoder.token_rows(training_sentences(self, data))
-        # Of each view's rows.
-        self.starts = [0, len(data), 2 * len(data)] if self.config.supervised else [0, 0]
+        # The first token row of each view; dropout views share theirs.
+        self.view_starts = [0, len(data), 2 * len(data)] if self.config.supervised else [0, 0]
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        # One forward pass draws each view its own dropout.
-        return {
-            "tokens": self.token_batch(
-                self.tokens, [start + row for start in self.starts for row in rows]
-            )
-        }
+        # One forward pass reads all views; each gets its own dropout.
+        token_rows = [start + row for start in self.view_starts for row in rows]
+        return {"tokens": self.token_batch(self.tokens, token_rows)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         terms = self.mlm_terms(batch["tokens"])
-        anchors, *others = gathered_views(
-            self.embed(batch["tokens"]), self.head, count=len(self.starts)
-        )
+        vectors = self.embed(batch["tokens"])
+        anchors, *others = gathered_views(vectors, self.head, count=len(self.view_starts))
         # Hard negatives are further columns: negatives of every anchor.
         scores = cosine_matrix(anchors, torch.cat(others))
         return terms | {"info_nce": info_nce(scores, temperature=self.config.temperature)}

@@ -18,7 +18,7 @@ from workbench.teachers import Teacher, cached_embeddings, load_teacher
 
 
 class TeacherLists:
-    """Consistency and ranking distillation of RankCSE eq. 6, for any scores between two views.
+    """InfoNCE, consistency and ranking distillation of RankCSE eq. 6, for scores of two views.
 
     Scores are matrices S(i)_j = cos(f(x_i), f(x_j)') of the sentences of a batch; S^T = sum_k
     alpha_k S_k are the teachers', without dropout. Only similarities are compared, so a teacher
@@ -62,7 +62,7 @@ class TeacherLists:
         index = np.asarray(rows)
         return [torch.from_numpy(np.array(of_teacher[index])) for of_teacher in self.embeddings]
 
-    def scores(self, taken: list[Tensor]) -> Float[Tensor, "n n"]:
+    def teacher_scores(self, taken: list[Tensor]) -> Float[Tensor, "n n"]:
         """Return S^T in float32, of all processes' sentences; symmetric, its diagonal is 1."""
         weighted = []
         for alpha, rows in zip(self.config.weights, taken, strict=True):
@@ -97,7 +97,7 @@ class TeacherLists:
             compared = scores if consistency_after_mlp else plain
             terms["consistency"] = config.beta * consistency(compared, temperature=tau_1)
         if config.gamma:
-            teacher = self.scores(taken)
+            teacher = self.teacher_scores(taken)
             terms[config.ranking] = config.gamma * self.ranking_loss(student, teacher)
             if method.head is not None:
                 # The history gets the losses of the place that is not trained, to compare.
@@ -117,28 +117,28 @@ class TeacherLists:
         that it takes.
         """
         config = self.config
-        tau_2 = config.student_temperature
-        tau_3 = config.teacher_temperature
+        student_tau = config.student_temperature
+        teacher_tau = config.teacher_temperature
         # The public code passes tau_1 to the student and tau_2 to the teacher.
         if config.temperatures == "community":
-            tau_2 = config.temperature
-            tau_3 = config.student_temperature
+            student_tau = config.temperature
+            teacher_tau = config.student_temperature
         # The paper's footnote 1 drops a sentence from its own list; eq. 5 (ListMLE) keeps it.
         is_dropped = config.positive == "dropped"
         if config.positive == "paper":
             is_dropped = config.ranking != "listmle"
         values = {
-            "temperature": tau_2,
-            "student_temperature": tau_2,
-            "teacher_temperature": tau_3,
+            "temperature": student_tau,
+            "student_temperature": student_tau,
+            "teacher_temperature": teacher_tau,
             "scale": config.cosent_scale,
             "exclude_positive": is_dropped,
         }
         name = "cosent_lists" if config.ranking == "cosent" else config.ranking
         loss: Any = getattr(losses, name)
         # So that a new listwise loss is a function and a value of `ranking`, and no branch here.
-        taken = inspect.signature(loss).parameters.keys() & values.keys()
-        return loss(student, teacher, **{name: values[name] for name in taken})
+        accepted = inspect.signature(loss).parameters.keys() & values.keys()
+        return loss(student, teacher, **{argument: values[argument] for argument in accepted})
 
     def reads_head(self) -> bool:
         """Return whether a term reads the scores after the train-only layer."""

@@ -91,7 +91,8 @@ def paired_tests(
         test = read_or_warn(run["path"], partial(resampled, permutation_test, **options))
         if test:
             of_run = run["label"], run["seed"], f"{name}, seed {seed}"
-            rows.append((*of_run, *interval, test[1], int(run["pairs"])))
+            _difference, p_value = test
+            rows.append((*of_run, *interval, p_value, int(run["pairs"])))
     table = pd.DataFrame(
         rows, columns=["label", "seed", "against", "difference", "low", "high", "p_value", "pairs"]
     )
@@ -152,9 +153,9 @@ def smallest_differences(
     rows = []
     for label, group in groups.items():
         bases, pairs, differences, draws = zip(*group, strict=True)
-        is_one_base = len({*bases}) < len(bases)
-        # Other seeds of that run would vary as much as the label's.
-        varying = 2 if is_trained and is_one_base else 1
+        shares_base = len({*bases}) < len(bases)
+        # Other seeds of the shared run would vary as much as the label's.
+        varying = 2 if is_trained and shares_base else 1
         seed_std = seed_spread(np.array(differences)).std * math.sqrt(varying)
         for times, n in product((0.25, 1, 4), seeds):
             pairs_std = float(effects_of_pairs(draws).std()) / math.sqrt(times)
@@ -182,12 +183,14 @@ def with_opponents(runs: pd.DataFrame, baseline: str) -> Iterator[tuple[dict[str
     is_base = runs["label"] == baseline
     path_of_seed = dict(zip(runs.loc[is_base, "seed"], runs.loc[is_base, "path"], strict=True))
     for run in runs.loc[~is_base].to_dict("records"):
-        if baseline == BEFORE and run["method"] == BaselineConfig.method:
-            continue
         seed = run["seed"]
-        if seed not in path_of_seed:
-            seed = min(path_of_seed, default=seed)
-        yield run, path_of_seed.get(seed, run["path"]), seed
+        if baseline == BEFORE:
+            if run["method"] != BaselineConfig.method:
+                yield run, run["path"], seed
+        elif path_of_seed:
+            # A seed that the baseline lacks is compared with its lowest.
+            base_seed = seed if seed in path_of_seed else min(path_of_seed)
+            yield run, path_of_seed[base_seed], base_seed
 
 
 def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
@@ -235,7 +238,7 @@ def compare_with_start(run: Run) -> str:
     value, low, high = (100 * number for number in interval)
     # Value may be a number: the interval needs most resamples to have a correlation.
     if math.isnan(low):
-        cause = "all its gold scores, or those of an encoder, are equal or differ too little"
+        cause = "all gold scores, or all scores of an encoder, are equal or differ too little"
         return (
             f"Not comparable with its start on {suite}: {cause}. Use another suite or a "
             "lower learning_rate."
@@ -309,7 +312,10 @@ def _scored_pairs(run: Run, stage: str, suite: str) -> dict[str, np.ndarray]:
 
 @lru_cache(maxsize=64)
 def _read_columns(path: str, stage: str, _changed: int) -> dict[str, dict[str, np.ndarray]]:
-    """Return suite -> column -> values: arrays are compared ten times as fast as data frames."""
+    """Return suite -> column -> values, as arrays, which are quicker to compare than frames.
+
+    The time of the last change is only part of the cache's key.
+    """
     table = Run(path).scores(stage)
     columns = {column: table[column].to_numpy() for column in ("suite", *_IDENTITY, "predicted")}
     rows_of = table.groupby("suite", sort=False).indices
@@ -325,10 +331,9 @@ class Comparison:
 
     Values are Spearman or accuracy x 100, mean ± deviation over seeds.
 
-    tests: label, suite, difference (mean over seeds, [-2, 2]), p_value (the largest over seeds),
-        adjusted (by Holm over all tests of the table), verdict ("better", "worse" or ""). A verdict
-        holds in every seed.
-    """
+    tests: label, suite, difference (mean over seeds, [-2, 2]), p_value (the largest over seeds; 1
+        if the seeds differ in direction), adjusted (by Holm over all tests of the table), verdict
+        ("better", "worse" or ""). A verdict holds in every seed. """
 
     values: pd.DataFrame
     tests: pd.DataFrame
@@ -423,7 +428,10 @@ def compare(
 
 
 def _require_same_data(label: str, facts_of_runs: Iterable[dict[str, Any]]) -> None:
-    """Raise ValueError unless the runs of a label read the same data; base and encoder are none."""
+    """Raise ValueError unless the runs of a label read the same data.
+
+    E1 ("base") and the start ("encoder") may differ by seed: they are no data.
+    """
     checksums = defaultdict(set)
     for facts in facts_of_runs:
         for role, source in facts.get("inputs", {}).items():
@@ -438,10 +446,10 @@ def _test_labels(
 ) -> pd.DataFrame:
     """Return the tests of a Comparison; an average has no pairs of its own to test."""
     opponents = [(run, base_path) for run, base_path, _ in with_opponents(runs, base)]
-    scored = runs.set_index("path")["scores"]
+    scored: Any = runs.set_index("path")["scores"]
     tested = []
     for number, (run, base_path) in enumerate(opponents):
-        # Suites that only one of them was scored on have an empty cell.
+        # A suite that only one of the two was scored on has no test, hence no mark.
         in_both = run["scores"].keys() & scored[base_path].keys()
         tested += [(suite, number) for suite in suites if suite in in_both - AVERAGES.keys()]
     results = _stored_tests(opponents, tested, samples)
@@ -452,11 +460,11 @@ def _test_labels(
             rows.append((label, suite, *results[suite, number]))
     # A correlation that is undefined has no test.
     tests: Any = pd.DataFrame(rows, columns=["label", "suite", "difference", "p_value"]).dropna()
-    tests = tests.groupby(["label", "suite"], sort=False)
-    table = tests.agg({"difference": "mean", "p_value": "max"}).reset_index()
+    by_label = tests.groupby(["label", "suite"], sort=False)
+    table = by_label.agg({"difference": "mean", "p_value": "max"}).reset_index()
     # A verdict must hold in every seed.
-    is_better = tests["difference"].min() > 0
-    is_worse = tests["difference"].max() < 0
+    is_better = by_label["difference"].min() > 0
+    is_worse = by_label["difference"].max() < 0
     table["p_value"] = table["p_value"].where((is_better | is_worse).to_numpy(), 1.0)
     adjusted = holm(table["p_value"])
     direction = np.where(table["difference"] > 0, "better", "worse")
