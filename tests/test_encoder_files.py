@@ -370,7 +370,7 @@ def test_each_pooling_is_saved_and_read_by_sentence_transformer_or_refused_by_it
         theirs = embed(tmp_path / "saved", normalize_embeddings=True)
         assert largest_difference(wanted, theirs) < TOLERANCE
     again = Encoder.from_pretrained(tmp_path / "saved", **FP32)
-    assert again.reading == encoder.reading
+    assert again.spec == encoder.spec
     assert torch.equal(again.encode(SENTENCES), wanted)
 
 
@@ -408,7 +408,7 @@ def test_a_static_encoder_keeps_its_columns_and_refuses_what_it_lacks(tmp_path: 
         str(tmp_path / "static")
     )
     checkpoint = find_checkpoint(str(tmp_path / "static"))
-    ours = load_encoder(checkpoint, checkpoint.read(), device="cpu").encode(SENTENCES)
+    ours = load_encoder(checkpoint, checkpoint.spec(), device="cpu").encode(SENTENCES)
     theirs = embed(tmp_path / "static", normalize_embeddings=True)
     assert largest_difference(ours, theirs) < TOLERANCE
     for change in ({"default_prompt_name": "query"}, {"similarity_fn_name": "dot"}):
@@ -416,7 +416,7 @@ def test_a_static_encoder_keeps_its_columns_and_refuses_what_it_lacks(tmp_path: 
         with pytest.raises(
             EncoderError, match=r"an Encoder does not support; .* evaluate it as st:"
         ):
-            find_checkpoint(str(other)).read("mean")
+            find_checkpoint(str(other)).spec("mean")
 
 
 def move_down(folder: Path) -> None:

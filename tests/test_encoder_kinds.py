@@ -143,7 +143,7 @@ def test_vectors_are_those_of_sentence_transformers_before_and_after_they_are_sa
     card = (tmp_path / "again" / "README.md").read_text()
     assert f"compared by {'dot' if kind == 'dot product' else 'cosine'}" in card
     assert ("with the prompt 'small food sees '" in card) == (kind == "prompts")
-    assert again.reading == encoder.reading
+    assert again.spec == encoder.spec
     assert again.prompts == encoder.prompts
 
 

@@ -72,11 +72,11 @@ _ST_FILES = ["*.bin", "adapter*.safetensors", "[0-9]*_*/*"]
 
 
 @dataclass(frozen=True)
-class Reading:
+class EncodingSpec:
     """How sentences are read.
 
     template: text around a sentence, only for pooling "mask". full_stop: appended to a sentence
-        that ends in none of `endings`. caution: difference from the published reading. prompt: text
+        that ends in none of `endings`. caution: difference from the published spec. prompt: text
         before a sentence; skips_prompt: its tokens are left out of the mean. has_dense: layers
         follow the pooling. similarity: "cosine" or "dot"."""
 
@@ -111,11 +111,11 @@ class Reading:
         )
 
 
-def published_reading(name: str) -> Reading | None:
-    """Return the reading of a published checkpoint by its hub id or folder, None for an unknown
+def published_spec(name: str) -> EncodingSpec | None:
+    """Return the spec of a published checkpoint by its hub id or folder, None for an unknown
     name."""
     entry = published_entry(name)
-    return entry and Reading(**{key: text for key, text in entry.items() if key != "name"})
+    return entry and EncodingSpec(**{key: text for key, text in entry.items() if key != "name"})
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Checkpoint:
     """A checkpoint on this machine.
 
     source: its origin, for the record. folder: where in `root` config, weights and tokenizer are.
-        stored: the reading in its files. foreign: parts that an Encoder lacks: modules or
+        stored: the spec in its files. foreign: parts that an Encoder lacks: modules or
         similarity of a SentenceTransformer, the head of a classifier. max_seq_length: limit in
         tokens of a SentenceTransformer. prompts: its prompts by name.
     kind: "static" for one vector per token, "st" for what SentenceTransformer itself is to load.
@@ -134,7 +134,7 @@ class Checkpoint:
     source: str
     root: Path
     folder: Path
-    stored: Reading | None = None
+    stored: EncodingSpec | None = None
     foreign: tuple[str, ...] = ()
     max_seq_length: int | None = None
     lower_case: bool = False
@@ -146,15 +146,15 @@ class Checkpoint:
     @property
     def own_pooling(self) -> Pooling | None:
         """The pooling in its files, else that of its published name; None if neither says one."""
-        reading = self.stored or published_reading(self.name)
-        return reading and reading.pooling
+        spec = self.stored or published_spec(self.name)
+        return spec and spec.pooling
 
-    def read(self, pooling: str | None = None, template: str | None = None) -> Reading | None:
-        """Return the reading asked for, else the stored one, else the published one, else None.
+    def spec(self, pooling: str | None = None, template: str | None = None) -> EncodingSpec | None:
+        """Return the spec asked for, else the stored one, else the published one, else None.
 
         Raises EncoderError for an unknown pooling, a template without pooling "mask", and foreign
         parts."""
-        chosen = Reading(current_value(pooling)) if pooling else None
+        chosen = EncodingSpec(current_value(pooling)) if pooling else None
         if self.foreign and (chosen is None or self.kind == "static"):
             raise EncoderError(
                 f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder "
@@ -167,15 +167,13 @@ class Checkpoint:
             _LOG.warning(
                 "%s was saved with %s; pooling %r was asked for", self.name, saved, chosen.pooling
             )
-        readings = [one for one in (self.stored, published_reading(self.name), chosen) if one]
-        reading = next(
-            (one for one in readings if chosen is None or one.pooling == chosen.pooling), None
-        )
+        specs = [one for one in (self.stored, published_spec(self.name), chosen) if one]
+        spec = next((one for one in specs if chosen is None or one.pooling == chosen.pooling), None)
         if template is not None:
-            reading = replace(reading or Reading(), template=template)
-        if reading is not None and reading.caution:
-            _LOG.warning("%s: %s", self.name, reading.caution)
-        return reading
+            spec = replace(spec or EncodingSpec(), template=template)
+        if spec is not None and spec.caution:
+            _LOG.warning("%s: %s", self.name, spec.caution)
+        return spec
 
 
 def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
@@ -472,7 +470,7 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
             name, source, root, folder, foreign=tuple(foreign), kind="static", **facts
         )
     path = root / SETTINGS_FILE
-    own = read_file(path, Reading) if path.is_file() else None
+    own = read_file(path, EncodingSpec) if path.is_file() else None
     pooling: Any = own.pooling if own else _PLAIN.get("".join(kinds[1:2]))
     expected = ["Transformer", *STEPS.get(pooling, ["Pooling"])]
     count = len(expected)
@@ -481,7 +479,7 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
         foreign.append(f"the modules {', '.join(kinds)}")
     if skips_prompt and pooling in ("cls", "max"):
         foreign.append(f"pooling {pooling!r} without its prompt")
-    stored = Reading(
+    stored = EncodingSpec(
         pooling or "cls",
         prompt=prompt,
         skips_prompt=skips_prompt,

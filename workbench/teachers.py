@@ -11,8 +11,8 @@ from typing import Any
 import filelock
 import numpy as np
 
-from workbench.checkpoints import POOLINGS, Checkpoint, Reading, find_checkpoint
-from workbench.encoder import Encoder, FixedEncoder, load_encoder, weights_checksum
+from workbench.checkpoints import POOLINGS, Checkpoint, EncodingSpec, find_checkpoint
+from workbench.encoder import Encoder, FrozenEncoder, load_encoder, weights_checksum
 from workbench.errors import EncoderError
 from workbench.files import (
     atomic_path,
@@ -43,20 +43,20 @@ def find_teacher(
     pooling: str | None = None,
     template: str | None = None,
     revision: str | None = None,
-) -> tuple[Checkpoint, Reading]:
-    """Return the checkpoint called `name` and its reading; arguments and errors as for
+) -> tuple[Checkpoint, EncodingSpec]:
+    """Return the checkpoint called `name` and its spec; arguments and errors as for
     `load_teacher`."""
     checkpoint = find_checkpoint(name, revision)
-    reading = checkpoint.read(pooling, template)
+    spec = checkpoint.spec(pooling, template)
     if checkpoint.kind != "transformer":
-        return checkpoint, Reading()
-    if reading is None:
+        return checkpoint, EncodingSpec()
+    if spec is None:
         raise EncoderError(
             f"the pooling of teacher {name!r} is unknown; set "
             f'teacher_pooling={{"{name}": "cls"}} of RankCSE '
             f'or base_pooling="cls" of RankEncoder, or another of {", ".join(POOLINGS)}'
         )
-    return checkpoint, reading
+    return checkpoint, spec
 
 
 def load_teacher(
@@ -66,24 +66,24 @@ def load_teacher(
     template: str | None = None,
     revision: str | None = None,
     **options: Any,
-) -> Teacher | FixedEncoder:
+) -> Teacher | FrozenEncoder:
     """Load a frozen encoder, with any vocabulary and any width; arguments as for
     Encoder.from_pretrained.
 
     Raises EncoderError if it is missing, broken or an unfinished run, or if its pooling is unknown.
     """
-    checkpoint, reading = find_teacher(name, pooling=pooling, template=template, revision=revision)
-    teacher = load_encoder(checkpoint, reading, kind=Teacher, **options)
+    checkpoint, spec = find_teacher(name, pooling=pooling, template=template, revision=revision)
+    teacher = load_encoder(checkpoint, spec, kind=Teacher, **options)
     if teacher.similarity_name == "dot":
         raise EncoderError(
             f"teacher {name!r} compares by dot product, and methods learn cosines; take "
             "another teacher"
         )
-    return teacher if isinstance(teacher, FixedEncoder) else teacher.requires_grad_(False)
+    return teacher if isinstance(teacher, FrozenEncoder) else teacher.requires_grad_(False)
 
 
 def cached_embeddings(
-    teacher: Teacher | FixedEncoder,
+    teacher: Teacher | FrozenEncoder,
     sentences: Sequence[str],
     *,
     folder: str | Path | None = None,
@@ -95,7 +95,7 @@ def cached_embeddings(
     of a cosine, a quarter of a gigabyte for 10^6 sentences of dimension 128. Convert the rows to
     float32 before taking similarities: near 0.9 half precision has 2,000 values per unit, which
     tie. An entry belongs to the sentences and the teacher's weights, configuration, tokenizer,
-    reading, limit and precision. The cache's folder may be deleted at any time; folder=None means
+    spec, limit and precision. The cache's folder may be deleted at any time; folder=None means
     WORKBENCH_CACHE, or the user's cache folder. Raises RunError if it cannot be written."""
     facts = {
         "version": 2,
@@ -128,9 +128,9 @@ def cached_embeddings(
             return np.load(entry / _EMBEDDINGS, mmap_mode="r", allow_pickle=False)
 
 
-def fingerprint(teacher: Teacher | FixedEncoder) -> str:
+def fingerprint(teacher: Teacher | FrozenEncoder) -> str:
     """Return the sha256 of everything that decides an embedding."""
-    if isinstance(teacher, FixedEncoder):
+    if isinstance(teacher, FrozenEncoder):
         return teacher.fingerprint()
     # Origin and the library that saved it decide nothing.
     origin = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
@@ -139,7 +139,7 @@ def fingerprint(teacher: Teacher | FixedEncoder) -> str:
         for name, value in teacher.backbone.config.to_dict().items()
         if name not in origin
     }
-    tokenizer, reading = teacher.tokenizer, teacher.reading
+    tokenizer, spec = teacher.tokenizer, teacher.spec
     # Its whole pipeline, without the padding and truncation that the last call left set.
     if tokenizer.is_fast:
         parts = json.loads(tokenizer.backend_tokenizer.to_str())
@@ -149,9 +149,9 @@ def fingerprint(teacher: Teacher | FixedEncoder) -> str:
     else:
         pipeline = [type(tokenizer).__name__, tokenizer.get_vocab()]
         pipeline += [tokenizer.special_tokens_map, tokenizer.init_kwargs]
-    usage: list[Any] = [reading.pooling, reading.template, reading.full_stop, reading.endings]
+    usage: list[Any] = [spec.pooling, spec.template, spec.full_stop, spec.endings]
     usage += [teacher.max_seq_length, teacher.precision]
-    usage += [reading.prompt, reading.skips_prompt] if reading.prompt else []
+    usage += [spec.prompt, spec.skips_prompt] if spec.prompt else []
     return text_checksum(
         json.dumps([teacher.checksum, configuration, pipeline, usage], sort_keys=True, default=str)
     )
@@ -169,7 +169,7 @@ def _is_intact(entry: Path) -> bool:
 
 
 def _write_embeddings(
-    path: Path, teacher: Teacher | FixedEncoder, sentences: Sequence[str], batch_size: int
+    path: Path, teacher: Teacher | FrozenEncoder, sentences: Sequence[str], batch_size: int
 ) -> None:
     shape = (len(sentences), teacher.dimension)
     rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)

@@ -36,7 +36,7 @@ from workbench.checkpoints import (
     DenseFile,
     check_architectures,
     encoder_folder,
-    published_reading,
+    published_spec,
     read_file,
     weight_files,
 )
@@ -144,7 +144,7 @@ def _count_positions(config: Any, tokenizer: Any, table: Any) -> range:
 def _prepare_pooler(model: Any, checkpoint: Checkpoint, *, is_random: bool, is_new: bool) -> None:
     """Initialise the layer of pooling "pooler" if `is_new`, for the pretrained one is of another
     task."""
-    own = checkpoint.stored or published_reading(checkpoint.name)
+    own = checkpoint.stored or published_spec(checkpoint.name)
     layer = getattr(getattr(model, "pooler", None), "dense", None)
     if layer is None or not isinstance(getattr(model.pooler, "activation", None), nn.Tanh):
         raise EncoderError(
@@ -159,7 +159,7 @@ def _prepare_pooler(model: Any, checkpoint: Checkpoint, *, is_random: bool, is_n
         )
 
 
-def load_word_head(checkpoint: Checkpoint) -> nn.Module:
+def load_mlm_head(checkpoint: Checkpoint) -> nn.Module:
     """Load the head of a masked language model: states of the last layer -> a score per word.
 
     A head that the checkpoint lacks is initialised randomly, which is logged. Raises EncoderError

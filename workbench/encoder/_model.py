@@ -14,9 +14,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.checkpoints import Checkpoint, Reading, find_checkpoint
+from workbench.checkpoints import Checkpoint, EncodingSpec, find_checkpoint
 from workbench.config import Pooling
-from workbench.encoder._dropout import (
+from workbench.encoder._attention import (
     ATTENTION,
     PACKABLE,
     Packing,
@@ -26,7 +26,7 @@ from workbench.encoder._dropout import (
     fast_dropout,
 )
 from workbench.encoder._hardware import HALF, choose_hardware
-from workbench.encoder._loading import load_dense, load_parts, load_weights, load_word_head
+from workbench.encoder._loading import load_dense, load_mlm_head, load_parts, load_weights
 from workbench.encoder._pooling import FIRST_LAYER, Template, pool
 from workbench.encoder._publishing import push_folder
 from workbench.encoder._saving import replace_encoder, save_encoder
@@ -42,14 +42,14 @@ from workbench.errors import EncoderError, did_you_mean
 from workbench.losses import full_precision
 
 _LOG = logging.getLogger("workbench")
-_CLS = Reading("cls")
+_CLS = EncodingSpec("cls")
 _CPU_TOKENS = 1024  # padded tokens per batch on a CPU (benchmarks/encode.py)
 # Tensor cores work on multiples of 8; elsewhere the extra tokens would only cost.
 _MULTIPLES = {"cuda": 8}
 
 
 class Encoder(nn.Module):
-    """A transformer backbone with its tokenizer and its reading of sentences: full stop, template,
+    """A transformer backbone with its tokenizer and its encoding spec: full stop, template,
     pooling.
 
     train_length: length at which training batches are cut. max_seq_length: length at which `encode`
@@ -63,7 +63,7 @@ class Encoder(nn.Module):
     def __init__(
         self,
         checkpoint: Checkpoint,
-        reading: Reading = _CLS,
+        spec: EncodingSpec = _CLS,
         *,
         train_length: int | None = None,
         max_seq_length: int | None = None,
@@ -72,7 +72,7 @@ class Encoder(nn.Module):
         dropout: float | None = None,
         new_pooler: bool = False,
     ) -> None:
-        """Load a checkpoint with this reading, in eval mode; other arguments as for
+        """Load a checkpoint with this spec, in eval mode; other arguments as for
         `from_pretrained`.
 
         new_pooler: the layer of pooling "pooler" begins at random unless the checkpoint was trained
@@ -87,23 +87,23 @@ class Encoder(nn.Module):
         self.precision = "fp32" if precision == "auto" else precision
         backbone, self.tokenizer, positions, self._reads_padding = load_parts(
             checkpoint,
-            reading.pooling,
+            spec.pooling,
             dropout=dropout,
             as_classifier=self._is_classifier,
             new_pooler=new_pooler,
         )
         self.backbone: Any = fast_dropout(backbone)
         self.checkpoint, self.source = checkpoint, checkpoint.source
-        self.reading, self.template = reading, reading.template
-        self.pooling: Pooling = reading.pooling
-        self.prompts, self.similarity_name = checkpoint.prompts, reading.similarity
+        self.spec, self.template = spec, spec.template
+        self.pooling: Pooling = spec.pooling
+        self.prompts, self.similarity_name = checkpoint.prompts, spec.similarity
         self.dense = (
-            load_dense(checkpoint, self.backbone.config.hidden_size) if reading.has_dense else None
+            load_dense(checkpoint, self.backbone.config.hidden_size) if spec.has_dense else None
         )
         self.dimension: int = (
             self.dense[-1].width if self.dense else self.backbone.config.hidden_size
         )
-        self._template = Template(reading, self.tokenizer) if reading.pooling == "mask" else None
+        self._template = Template(spec, self.tokenizer) if spec.pooling == "mask" else None
         self._first_position = positions.start
         self.max_seq_length = min(len(positions), checkpoint.max_seq_length or len(positions))
         if max_seq_length is not None:
@@ -119,7 +119,7 @@ class Encoder(nn.Module):
                 f"train_length is {self.train_length}, max_seq_length {self.max_seq_length}: "
                 "choose 3 <= train_length <= max_seq_length, special tokens included"
             )
-        self._skipped = self._count_skipped(reading.prompt)
+        self._skipped = self._count_skipped(spec.prompt)
         self.to(place).eval()
 
     @classmethod
@@ -161,10 +161,10 @@ class Encoder(nn.Module):
         Raises EncoderError if the checkpoint is missing, broken or of a kind that no Encoder reads.
         """
         checkpoint = find_checkpoint(str(path_or_hub_id), revision)
-        reading = None if cls._is_classifier else checkpoint.read(pooling, template)
+        spec = None if cls._is_classifier else checkpoint.spec(pooling, template)
         return cls(
             checkpoint,
-            reading or _CLS,
+            spec or _CLS,
             train_length=train_length,
             max_seq_length=max_seq_length,
             precision=precision,
@@ -205,11 +205,11 @@ class Encoder(nn.Module):
                 f"train_length is {limit}: choose 3 or more, special tokens included"
             )
         other = (
-            Template(replace(self.reading, template=template), self.tokenizer)
+            Template(replace(self.spec, template=template), self.tokenizer)
             if template
             else self._template
         )
-        return self._cut_rows(sentences, limit, other, self.reading.prompt)[0]
+        return self._cut_rows(sentences, limit, other, self.spec.prompt)[0]
 
     def bare_rows(self, sentences: Iterable[str]) -> TokenRows:
         """Tokenise many sentences whole, without special tokens; each batch adds these around its
@@ -225,7 +225,7 @@ class Encoder(nn.Module):
     def _count_skipped(self, prompt: str) -> int:
         """Return how many tokens of a prompt, special ones before it included, the mean leaves
         out."""
-        if not (prompt and self.reading.skips_prompt):
+        if not (prompt and self.spec.skips_prompt):
             return 0
         return len(token_ids(self.tokenizer, [prompt])[0]) - len(special_tokens(self.tokenizer)[1])
 
@@ -270,13 +270,13 @@ class Encoder(nn.Module):
 
     def token_states(self, batch: Mapping[str, Any]) -> Float[Tensor, "n l d"]:
         """Return the last layer's state of every token of a batch, with gradient: the input of
-        `word_head`."""
+        `mlm_head`."""
         return self._hidden_states(batch)[2][-1]
 
-    def word_head(self) -> nn.Module:
+    def mlm_head(self) -> nn.Module:
         """Load the checkpoint's head that guesses words from `token_states`; EncoderError if its
         kind has none."""
-        return load_word_head(self.checkpoint)
+        return load_mlm_head(self.checkpoint)
 
     def _hidden_states(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor, Sequence[Tensor]]:
         """Return ids, mask and hidden states of a batch, on the encoder's device."""
@@ -347,7 +347,7 @@ class Encoder(nn.Module):
                 f"{prompt_name!r}{did_you_mean(prompt_name, self.prompts)}"
             )
         if prompt is None:
-            prompt = self.reading.prompt if prompt_name is None else self.prompts[prompt_name]
+            prompt = self.spec.prompt if prompt_name is None else self.prompts[prompt_name]
         if isinstance(sentences, str):
             rows = self.encode(
                 [sentences], batch_size, normalize_embeddings=normalize_embeddings, prompt=prompt

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from workbench.checkpoints import Reading
+from workbench.checkpoints import EncodingSpec
 from workbench.config import Pooling
 from workbench.encoder._tokens import token_ids
 from workbench.errors import EncoderError
@@ -61,8 +61,8 @@ class Template:
     """A template such as 'This sentence of "{sentence}" means [MASK].' with the mask token of a
     tokenizer."""
 
-    def __init__(self, reading: Reading, tokenizer: Any) -> None:
-        text = reading.template
+    def __init__(self, spec: EncodingSpec, tokenizer: Any) -> None:
+        text = spec.template
         if text is None or text.count(_SLOT) != 1 or text.count(_MASK) != 1:
             raise EncoderError(
                 f"pooling 'mask' needs a template with one {_SLOT} and one {_MASK}, such as "
@@ -70,7 +70,7 @@ class Template:
             )
         if tokenizer.mask_token is None:
             raise EncoderError("pooling 'mask' reads the [MASK] token, and this tokenizer has none")
-        self._reading, self._tokenizer, self._mask_id = reading, tokenizer, tokenizer.mask_token_id
+        self._spec, self._tokenizer, self._mask_id = spec, tokenizer, tokenizer.mask_token_id
         self._before, self._after = text.replace(_MASK, tokenizer.mask_token).split(_SLOT)
         self._mask_last = text.index(_MASK) > text.index(_SLOT)
         # In tokens, without a sentence, special ones included.
@@ -78,7 +78,7 @@ class Template:
 
     def wrap(self, sentences: list[str]) -> list[list[int]]:
         """Return the token ids of the template around each sentence."""
-        return self._ids([self._reading.add_full_stop(sentence) for sentence in sentences])
+        return self._ids([self._spec.add_full_stop(sentence) for sentence in sentences])
 
     def cut(self, sentence: str, limit: int) -> list[int]:
         """Return the token ids of the whole template around a sentence that is cut, as PromptBERT
@@ -88,7 +88,7 @@ class Template:
                 f"the template alone has {self.length} tokens; raise train_length above "
                 f"that, it is {limit}"
             )
-        sentence = self._reading.add_full_stop(sentence)
+        sentence = self._spec.add_full_stop(sentence)
         [ids] = self._ids([sentence])
         while (excess := len(ids) - limit) > 0:
             pieces = self._tokenizer(

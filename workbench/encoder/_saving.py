@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
 
-from workbench.checkpoints import FLAGS, HUB_ID, SETTINGS_FILE, STEPS, USAGE_FILE, Reading
+from workbench.checkpoints import FLAGS, HUB_ID, SETTINGS_FILE, STEPS, USAGE_FILE, EncodingSpec
 from workbench.config import BUNDLED_MODELS
 from workbench.data import CATALOGUE
 from workbench.encoder._loading import Normalize, Truncate, quiet
@@ -60,15 +60,15 @@ def replace_encoder(folder: str | Path) -> Iterator[Path]:
 
 def save_encoder(folder: Path, encoder: Any, card: dict[str, Any], dtype: torch.dtype) -> None:
     """Write an Encoder into `folder` for transformers, SentenceTransformer and this library."""
-    backbone, reading, limit = encoder.backbone, encoder.reading, encoder.max_seq_length
-    pooling, prompts = reading.pooling, encoder.prompts
+    backbone, spec, limit = encoder.backbone, encoder.spec, encoder.max_seq_length
+    pooling, prompts = spec.pooling, encoder.prompts
     save_checkpoint(folder, backbone, encoder.tokenizer, limit, dtype)
     usage: dict[str, Any] = {"prompts": prompts}
     cuts: dict[str, Any] = {"max_seq_length": limit, "do_lower_case": False}
     if pooling in FIRST_LAYER:
         cuts["config_args"] = {"output_hidden_states": True}
     files: dict[str, Any] = {"sentence_bert_config.json": cuts}
-    modules = [_pooling_module(step, backbone, reading, dtype) for step in STEPS[pooling]]
+    modules = [_pooling_module(step, backbone, spec, dtype) for step in STEPS[pooling]]
     for layer in encoder.dense or ():
         if isinstance(layer, Truncate):
             usage["truncate_dim"] = layer.width
@@ -84,12 +84,12 @@ def save_encoder(folder: Path, encoder: Any, card: dict[str, Any], dtype: torch.
         if weights:
             (folder / path).mkdir()
             save_file(weights, folder / path / "model.safetensors")
-    default = next((name for name, text in prompts.items() if text == reading.prompt), None)
-    usage |= {"default_prompt_name": default, "similarity_fn_name": reading.similarity}
+    default = next((name for name, text in prompts.items() if text == spec.prompt), None)
+    usage |= {"default_prompt_name": default, "similarity_fn_name": spec.similarity}
     files[USAGE_FILE] = usage
     files["modules.json"] = entries
-    usual = asdict(Reading(caution=reading.caution))
-    other = {name: value for name, value in asdict(reading).items() if value != usual[name]}
+    usual = asdict(EncodingSpec(caution=spec.caution))
+    other = {name: value for name, value in asdict(spec).items() if value != usual[name]}
     files[SETTINGS_FILE] = {"pooling": pooling} | other
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -99,8 +99,8 @@ def save_encoder(folder: Path, encoder: Any, card: dict[str, Any], dtype: torch.
         f"{backbone.config.model_type} encoder, {width} dimensions, pooling {pooling}, at "
         f"most {limit} tokens"
     )
-    kind += f", compared by {reading.similarity}"
-    kind += f", with the prompt {reading.prompt!r} before each sentence" if reading.prompt else ""
+    kind += f", compared by {spec.similarity}"
+    kind += f", with the prompt {spec.prompt!r} before each sentence" if spec.prompt else ""
     code = [
         "from workbench import Encoder",
         "embeddings = Encoder.from_pretrained(folder).encode(sentences)",
@@ -111,14 +111,14 @@ def save_encoder(folder: Path, encoder: Any, card: dict[str, Any], dtype: torch.
     write_card(folder, card, kind, code)
 
 
-def _pooling_module(step: str, backbone: Any, reading: Reading, dtype: torch.dtype) -> Module:
+def _pooling_module(step: str, backbone: Any, spec: EncodingSpec, dtype: torch.dtype) -> Module:
     """Return a step of a pooling as a module in the form that sentence-transformers 2 to 6 read."""
     config = backbone.config
     width, layers = config.hidden_size, config.num_hidden_layers
     # The mean of two layers as a weighted mean of all, with two weights of 1.
     if step == "WeightedLayerPooling":
         chosen = torch.zeros(layers + 1)
-        chosen[[FIRST_LAYER[reading.pooling], layers]] = 1.0
+        chosen[[FIRST_LAYER[spec.pooling], layers]] = 1.0
         shape = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}
         return step, shape, {"layer_weights": chosen}
     if step == "Dense":
@@ -128,7 +128,7 @@ def _pooling_module(step: str, backbone: Any, reading: Reading, dtype: torch.dty
     flags = {
         FLAGS[mode]: mode == step for mode in ("cls", "mean", "max", "mean_sqrt_len_tokens", step)
     }
-    skips = {"include_prompt": False} if reading.skips_prompt else {}
+    skips = {"include_prompt": False} if spec.skips_prompt else {}
     return "Pooling", {"word_embedding_dimension": width} | flags | skips, {}
 
 

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.checkpoints import Checkpoint, Reading, check_architectures
+from workbench.checkpoints import Checkpoint, EncodingSpec, check_architectures
 from workbench.encoder._loading import weights_checksum
 from workbench.encoder._model import Encoder
 from workbench.encoder._trial import refuse
@@ -21,7 +21,7 @@ from workbench.errors import EncoderError
 from workbench.files import text_checksum
 
 
-class FixedEncoder:
+class FrozenEncoder:
     """The part of an `Encoder` that needs no training."""
 
     model: nn.Module
@@ -66,7 +66,7 @@ class FixedEncoder:
         return functional.normalize(vectors, dim=1) if normalize_embeddings else vectors
 
 
-class StaticEncoder(FixedEncoder):
+class StaticEncoder(FrozenEncoder):
     """The mean of one vector per token, as model2vec and the module StaticEmbedding of a
     SentenceTransformer have it.
 
@@ -118,7 +118,7 @@ class StaticEncoder(FixedEncoder):
         return [self._tokenizer.to_str(), sorted(self._left_out)]
 
 
-class TransformersEncoder(FixedEncoder):
+class SentenceTransformerEncoder(FrozenEncoder):
     """Whatever SentenceTransformer loads, with its own default prompt."""
 
     model: Any
@@ -171,16 +171,16 @@ class TransformersEncoder(FixedEncoder):
 
 def load_encoder(
     checkpoint: Checkpoint,
-    reading: Reading | None,
+    spec: EncodingSpec | None,
     *,
     kind: type[Encoder] = Encoder,
     device: str = "auto",
     **options: Any,
 ) -> Any:
-    """Return the encoder of a checkpoint of any kind; reading and options are those of an
+    """Return the encoder of a checkpoint of any kind; spec and options are those of an
     `Encoder`, or of `kind`."""
     if checkpoint.kind == "static":
         return StaticEncoder(checkpoint)
     if checkpoint.kind == "st":
-        return TransformersEncoder(checkpoint, device)
-    return kind(checkpoint, reading or Reading("cls"), device=device, **options)
+        return SentenceTransformerEncoder(checkpoint, device)
+    return kind(checkpoint, spec or EncodingSpec("cls"), device=device, **options)

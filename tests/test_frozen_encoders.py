@@ -67,7 +67,7 @@ def naive_static(folder: Path, sentence: str) -> np.ndarray:
 
 def load(name: str) -> Any:
     checkpoint = find_checkpoint(name)
-    return load_encoder(checkpoint, checkpoint.read(), device="cpu", precision="fp32")
+    return load_encoder(checkpoint, checkpoint.spec(), device="cpu", precision="fp32")
 
 
 def test_static_vectors_are_those_of_sentence_transformers_or_of_model2vec(tmp_path: Path) -> None:
