@@ -99,7 +99,10 @@ def load_parts(
         kind: Any = MODEL_MAPPING.get(type(config), None)
         options = {}
         # Some model types map to several classes; only a class says whether it takes a pooler.
-        if inspect.isclass(kind) and "add_pooling_layer" in inspect.signature(kind.__init__).parameters:
+        if (
+            inspect.isclass(kind)
+            and "add_pooling_layer" in inspect.signature(kind.__init__).parameters
+        ):
             options["add_pooling_layer"] = pooling == "pooler"
         model, is_random = _load_model(AutoModel, folder, config, **options)
         if pooling == "pooler":
