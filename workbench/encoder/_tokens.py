@@ -102,7 +102,7 @@ def length_sorted_batches(
     start = 0
     while start < len(order):
         longest = int(lengths[order[start]])
-        size = rows if tokens is None else max(1, min(rows, tokens // longest))
+        size = max(1, rows if tokens is None else min(rows, tokens // longest))
         yield order[start : start + size]
         start += size
 
