@@ -47,6 +47,7 @@ def find_teacher(
     """Return the checkpoint called `name` and its spec, as `load_teacher` takes them."""
     checkpoint = find_checkpoint(name, revision)
     spec = checkpoint.spec(pooling, template)
+    # Static encoders and SentenceTransformer have a pooling of their own.
     if checkpoint.kind != "transformer":
         return checkpoint, EncodingSpec()
     if spec is None:

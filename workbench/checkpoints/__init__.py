@@ -1,6 +1,6 @@
-"""Find a checkpoint by name, without torch; only safetensors are read, and no code of a checkpoint
-is executed.
+"""Find a checkpoint by name, without torch.
 
+Only safetensors are read, and no code of a checkpoint is executed.
 data/checkpoints.toml has the pooling of published checkpoints by name, which the hub does not.
 """
 

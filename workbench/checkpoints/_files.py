@@ -185,6 +185,7 @@ def read_file(path: Path, kind: Any) -> Any:
 
     Raises EncoderError if it cannot be used.
     """
+    # A file nested a thousand levels deep ends in RecursionError.
     try:
         if not path.is_file():
             return kind()
@@ -203,8 +204,7 @@ def _drop_nulls(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_modules(root: Path) -> tuple[list[tuple[str, Path]], bool]:
-    """Return kind and folder of each module of a SentenceTransformer, and whether pooling skips
-    the prompt.
+    """Return kind and folder of each module, and whether the pooling skips the prompt.
 
     The kind of a Pooling module is its mode. Raises EncoderError for files that no Encoder reads.
     """

@@ -88,6 +88,7 @@ def encoder_folder(folder: Path) -> Path:
     Raises EncoderError for an unfinished run, and for an encoder that was changed after its run
     saved it.
     """
+    # Both the folder of a run and the encoder in it stand for the run, whose checksum is checked.
     run = folder
     if folder.name == "encoder" and (folder.parent / "metrics.json").is_file():
         run = folder.parent

@@ -1,5 +1,4 @@
-"""Sentence encoders: a backbone with its tokenizer, loaded and saved as AutoModel and
-SentenceTransformer do."""
+"""Sentence encoders, loaded and saved as AutoModel and SentenceTransformer do."""
 
 from workbench.encoder._attention import fast_dropout as fast_dropout
 from workbench.encoder._cross import CrossEncoder as CrossEncoder

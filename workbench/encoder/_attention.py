@@ -82,6 +82,7 @@ class Unpadded(Places):
     @classmethod
     def of(cls, lengths: Sequence[int], columns: int, device: torch.device) -> "Unpadded":
         """Return the places on the device."""
+        # On the CPU: sizes that depend on values would be read back from the device.
         mask = np.arange(columns) < np.asarray(lengths)[:, None]
         kept = np.flatnonzero(mask)
         bounds = np.cumsum([0, *lengths], dtype=np.int32)
@@ -131,8 +132,7 @@ def unpadded_attention(  # noqa: PLR0917 - it continues the list of query, key a
 
 
 def cheap_dropout(x: Tensor, rate: float) -> Tensor:
-    """Zero each element of x with probability `rate` and scale the others so that the expectation
-    is x.
+    """Zero each element of x with probability `rate`; scale the others to the same expectation.
 
     The rate is rounded to a multiple of 2^-16 (0.1 becomes 0.100006), and the scale is that of the
     rounded rate, so the expectation is exact. Bits come from torch's default generator: the same
@@ -208,9 +208,10 @@ def _is_cheaper(module: Any, query: Tensor, options: dict[str, Any]) -> bool:
     """Return whether this is a training step on a CPU with attention as plain as BERT's."""
     if not module.training or query.device.type != "cpu":
         return False
-    has_groups = getattr(module, "num_key_value_groups", 1) > 1
-    is_causal = getattr(module, "is_causal", True)
-    return not (has_groups or is_causal or options.get("position_bias") is not None)
+    # sdpa would repeat the keys of groups, and add positions or a causal mask.
+    if getattr(module, "num_key_value_groups", 1) > 1 or getattr(module, "is_causal", True):
+        return False
+    return options.get("position_bias") is None
 
 
 def unread_mask(**options: Any) -> Tensor | None:

@@ -85,6 +85,7 @@ class StaticEncoder(FrozenEncoder):
             weights = load_file(folder / "model.safetensors")
             is_model2vec = "embedding.weight" not in weights
             table = weights["embeddings" if is_model2vec else "embedding.weight"]
+            # model2vec can share rows among tokens, and weigh tokens apart from their vectors.
             if "mapping" in weights:  # token -> row
                 table = table[weights["mapping"].long()]
             table = table.float()
@@ -132,6 +133,7 @@ class SentenceTransformerEncoder(FrozenEncoder):
             raise EncoderError(
                 f'{name} needs sentence-transformers: pip install "ranking-workbench[st]"'
             ) from error
+        # SentenceTransformer would load unknown weights into a model that has random ones.
         check_architectures(checkpoint.folder)
         place = None if device == "auto" else device
         with refuse(f"SentenceTransformer cannot load {name}", "take another checkpoint"):

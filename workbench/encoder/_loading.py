@@ -107,6 +107,7 @@ def load_parts(
         model, is_random = _load_model(AutoModel, folder, config, **options)
         if pooling == "pooler":
             _prepare_pooler(model, checkpoint, is_random=is_random, is_new=new_pooler)
+    # Some kinds have relative positions alone, and no such table.
     tables = [part for name, part in model.named_modules() if name.endswith("position_embeddings")]
     table = next((each for each in tables if hasattr(each, "padding_idx")), None)
     tokenizer = _load_tokenizer(checkpoint, model, pooling, table)
@@ -237,6 +238,7 @@ def _quantised(folder: Path) -> set[str]:
 
 def _is_own(name: str, model: Any) -> bool:
     """Return whether a weight is the backbone's: not of a head, a pooler, or an older buffer."""
+    # A file of a model with a head names them "bert.encoder...", one of the backbone "encoder...".
     parts = name.removeprefix(f"{model.base_model_prefix}.").split(".")
     backbone = model.base_model
     own = {part for part, _ in backbone.named_children()}

@@ -197,9 +197,9 @@ class Encoder(nn.Module):
         train_length: int | None = None,
         template: str | None = None,
     ) -> TokenRows:
-        """Tokenise many sentences, cut as in `tokenize`; `.batch(row numbers)` is an input of
-        `forward`.
+        """Tokenise many sentences, cut as in `tokenize`.
 
+        `.batch(row numbers)` of the result is an input of `forward`.
         template: another one than the encoder's own, for pooling "mask".
         """
         limit = self.train_length if train_length is None else train_length
@@ -285,6 +285,7 @@ class Encoder(nn.Module):
         mask = batch["attention_mask"].to(self.device)
         inputs = {"input_ids": ids, "attention_mask": mask}
         if self._reads_padding:
+            # Layers become a dimension, because a batch of one length returns one tensor.
             states = apply_by_length(self._stacked_states, inputs)
             unread = ids.shape[1] - states.shape[1]
             return ids, mask, functional.pad(states, (0, 0, 0, 0, 0, unread)).unbind(2)
@@ -362,6 +363,7 @@ class Encoder(nn.Module):
         if prompt is None:
             prompt = self.spec.prompt if prompt_name is None else self.prompts[prompt_name]
         is_one = isinstance(sentences, str)
+        # Suites repeat sentences: each distinct text gets a number, and is encoded once.
         numbers: dict[str, int] = {}
         index = []
         for texts in sentence_chunks([sentences] if is_one else sentences):
@@ -379,6 +381,7 @@ class Encoder(nn.Module):
             return batch | {"skipped": skipped}
 
         self._compute(vectors, rows.lengths, batch_size, batch_of)
+        # Before equal sentences are repeated, so that the first one is named.
         broken = (~vectors.isfinite().all(dim=1)).nonzero()
         if len(broken):
             number = index.index(int(broken[0]))
@@ -507,6 +510,7 @@ class Encoder(nn.Module):
         Raises EncoderError if they are of another model.
         """
         load_weights(self.backbone, Path(folder))
+        # Layers over the pooling are in folders of their own, one for each module.
         if self.dense is not None:
             saved = find_checkpoint(str(Path(folder).absolute()))
             layers = load_dense(saved, self.backbone.config.hidden_size)

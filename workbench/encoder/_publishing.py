@@ -53,6 +53,7 @@ def push_folder(
         if not dry_run:
             card.validate()  # before a repository is made
             HfApi().create_repo(repo_id, private=private, exist_ok=True)
+            # The card is sent from memory: the saved folder stays as its run's checksum has it.
             contents = {name: folder / name for name in pushed} | {_CARD: pushed.card.encode()}
             operations = [CommitOperationAdd(name, content) for name, content in contents.items()]
             HfApi().create_commit(repo_id, operations, commit_message="Push a saved encoder")
@@ -104,6 +105,7 @@ def push_run(run: Run, repo_id: str, **options: Any) -> Pushed:
     """
     if not (run.path / "encoder" / _CARD).is_file():
         raise RunError(f"{run.path} has no saved encoder: push a run that was trained")
+    # encoder_folder compares the files with the checksum that the run stored.
     path = run.path.resolve()
     name = f"{run.config.method}-{path.name}"
     folder = encoder_folder(path)

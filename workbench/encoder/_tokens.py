@@ -159,6 +159,7 @@ def token_ids(tokenizer: Any, texts: list[str], *, special: bool = True) -> list
 
 def special_tokens(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the special tokens that the tokenizer adds before and after the tokens of a text."""
+    # Found by comparison: a tokenizer's post-processor has no names for the two sides.
     [alone] = token_ids(tokenizer, ["a"], special=False)
     [whole] = token_ids(tokenizer, ["a"])
     count = len(alone)

@@ -45,6 +45,7 @@ def distinct_vectors(
     rows = []
     for sentences in lists:
         rows.append([numbers.setdefault(sentence, len(numbers)) for sentence in sentences])
+    # Once per distinct sentence, because `encode` may be a user's function without a cache.
     vectors = finite_array(encode(list(numbers)), "encode")
     if vectors.ndim != 2 or len(vectors) != len(numbers) or not vectors.shape[1]:
         raise EncoderError(
