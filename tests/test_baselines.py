@@ -11,13 +11,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from workbench.baselines import StaticWords, TfIdf, Whitened
-from workbench.checkpoints import Reading, published_reading
+from workbench.checkpoints import EncodingSpec, published_spec
 from workbench.config import BaselineConfig
 from workbench.data import Pairs, load_sentences
 from workbench.encoder import Encoder
 from workbench.errors import DataError, SettingError
-from workbench.evaluation import evaluate, load_baseline
+from workbench.evaluation import StaticWords, TfIdf, Whitened, evaluate, load_baseline
 
 
 def base_of(encoder: Path, sentences: list[str] | None = None, **overrides: object) -> Any:
@@ -172,15 +171,15 @@ PUBLISHED = {
 
 
 def test_published_checkpoints_are_read_as_their_authors_read_them():
-    readings = {name: published_reading(name) for name in PUBLISHED}
+    specs = {name: published_spec(name) for name in PUBLISHED}
     assert {
-        name: each and (each.pooling, each.template) for name, each in readings.items()
+        name: each and (each.pooling, each.template) for name, each in specs.items()
     } == PUBLISHED
     for name in ("royokong/sup-PromptBERT", "royokong/sup-PromptRoBERTa"):
-        reading = published_reading(name)
-        assert reading is not None
-        assert "here" in reading.caution
-    assert published_reading("bert-base-uncased") is published_reading("") is None
+        spec = published_spec(name)
+        assert spec is not None
+        assert "here" in spec.caution
+    assert published_spec("bert-base-uncased") is published_spec("") is None
 
 
 def test_a_checkpoint_is_read_by_its_published_name(
@@ -191,7 +190,7 @@ def test_a_checkpoint_is_read_by_its_published_name(
     base = base_of(folder)
     assert isinstance(base, Encoder)
     assert base.pooling == "mask"
-    plain = Encoder(base.checkpoint, Reading("mask", base.template), device="cpu")
+    plain = Encoder(base.checkpoint, EncodingSpec("mask", base.template), device="cpu")
     assert_close(base.encode(["the cat sees"]), plain.encode(["the cat sees."]))
     assert base_of(folder, pooling="mean").pooling == "mean"
     template = 'the dog : "{sentence}" likes [MASK].'  # of any encoder

@@ -9,7 +9,7 @@ from tiny_checkpoints import KINDS, tiny_model
 from torch.testing import assert_close
 
 from workbench.encoder import fast_dropout
-from workbench.encoder._dropout import ATTENTION, CheapDropout, cheap_dropout
+from workbench.encoder._attention import ATTENTION, CheapDropout, cheap_dropout
 
 N = 1 << 20
 SIGMAS = 5.0  # one in two million draws exceeds it
@@ -69,7 +69,7 @@ def test_training_on_a_cpu_never_enters_fused_attention_at_dropout_0_neither(
             part.p = 0.0
     batch = {"input_ids": torch.randint(5, 25, (4, 6))}
     wanted = model.eval()(**batch).last_hidden_state
-    monkeypatch.setattr("workbench.encoder._dropout.sdpa_attention_forward", None)
+    monkeypatch.setattr("workbench.encoder._attention.sdpa_attention_forward", None)
     assert_close(model.train()(**batch).last_hidden_state, wanted, atol=1e-5, rtol=0)
 
 

@@ -21,8 +21,7 @@ from tiny_checkpoints import tiny_checkpoint, tiny_tokenizer
 from torch import nn
 from transformers import AutoModel
 
-from workbench import checkpoints
-from workbench.checkpoints import POOLINGS, find_checkpoint
+from workbench.checkpoints import POOLINGS, _find, find_checkpoint
 from workbench.encoder import CrossEncoder, Encoder, load_encoder
 from workbench.errors import EncoderError
 from workbench.teachers import fingerprint, load_teacher
@@ -169,8 +168,8 @@ UNREAD: dict[str, tuple[str, dict[str, Any]]] = {
     "modality_config": (CUTS, {"modality_config": {"message": {"method": "forward"}}}),
     "transformer_task": (CUTS, {"transformer_task": "fill-mask"}),
     "query_length": (CUTS, {"query_length": 32}),
-    "config_args.is_causal": (CUTS, {"config_args": {"is_causal": False}}),
-    "processor_kwargs.do_lower_case": (CUTS, {"processor_kwargs": {"do_lower_case": True}}),
+    "config_args: is_causal": (CUTS, {"config_args": {"is_causal": False}}),
+    "processor_kwargs: do_lower_case": (CUTS, {"processor_kwargs": {"do_lower_case": True}}),
     "do_lower_case": (CUTS, {"do_lower_case": "yes"}),
     "pooling_mode_tenth_token": (POOLING, {"pooling_mode_tenth_token": True}),
     "include_prompt": (POOLING, {"include_prompt": 3}),
@@ -370,7 +369,7 @@ def test_each_pooling_is_saved_and_read_by_sentence_transformer_or_refused_by_it
         theirs = embed(tmp_path / "saved", normalize_embeddings=True)
         assert largest_difference(wanted, theirs) < TOLERANCE
     again = Encoder.from_pretrained(tmp_path / "saved", **FP32)
-    assert again.reading == encoder.reading
+    assert again.spec == encoder.spec
     assert torch.equal(again.encode(SENTENCES), wanted)
 
 
@@ -408,7 +407,7 @@ def test_a_static_encoder_keeps_its_columns_and_refuses_what_it_lacks(tmp_path: 
         str(tmp_path / "static")
     )
     checkpoint = find_checkpoint(str(tmp_path / "static"))
-    ours = load_encoder(checkpoint, checkpoint.read(), device="cpu").encode(SENTENCES)
+    ours = load_encoder(checkpoint, checkpoint.spec(), device="cpu").encode(SENTENCES)
     theirs = embed(tmp_path / "static", normalize_embeddings=True)
     assert largest_difference(ours, theirs) < TOLERANCE
     for change in ({"default_prompt_name": "query"}, {"similarity_fn_name": "dot"}):
@@ -416,7 +415,7 @@ def test_a_static_encoder_keeps_its_columns_and_refuses_what_it_lacks(tmp_path: 
         with pytest.raises(
             EncoderError, match=r"an Encoder does not support; .* evaluate it as st:"
         ):
-            find_checkpoint(str(other)).read("mean")
+            find_checkpoint(str(other)).spec("mean")
 
 
 def move_down(folder: Path) -> None:
@@ -510,7 +509,7 @@ def test_files_of_modules_are_fetched_from_the_hub_whatever_their_folder_is_call
     name: str,
 ) -> None:
     others = ["pytorch_model.bin", "0_BERT/pytorch_model.bin", "onnx/model.onnx", "modeling.py"]
-    fetched = filter_repo_objects([name, *others], allow_patterns=checkpoints._HUB_FILES)
+    fetched = filter_repo_objects([name, *others], allow_patterns=_find._HUB_FILES)
     assert [*fetched] == [name]
 
 

@@ -18,6 +18,7 @@ from tiny_checkpoints import POSITIONS, WORDS, tiny_architecture, tiny_checkpoin
 from torch.testing import assert_close
 from transformers import AutoModel
 
+from workbench.checkpoints import STEPS
 from workbench.encoder import Encoder, _saving
 from workbench.errors import EncoderError
 
@@ -292,3 +293,13 @@ def test_files_that_are_no_encoder_are_never_replaced(checkpoint: Path, tmp_path
     (tmp_path / "empty").mkdir()
     encoder.save(tmp_path / "empty")
     assert Encoder.from_pretrained(tmp_path / "empty").pooling == "cls"
+
+
+def test_a_pooling_without_a_form_for_sentence_transformers_is_not_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = Encoder.from_pretrained(tiny_checkpoint(tmp_path / "base"), "mean", device="cpu")
+    monkeypatch.delitem(STEPS, "mean")
+    with pytest.raises(EncoderError, match=r"pooling .mean. cannot be saved: STEPS .* no entry"):
+        encoder.save(tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()

@@ -15,7 +15,7 @@ LAYERS = [
     {"config"},
     {"metrics", "losses", "ranks"},
     {"checkpoints", "data", "runs", "rankings"},
-    {"encoder", "teachers", "baselines"},
+    {"encoder", "teachers"},
     {"methods", "evaluation", "training"},
     {"views", "look", "lessons"},
     {"execution", "sweeps", "cli_runs", "cli", "__main__"},

@@ -14,7 +14,7 @@ import pytest
 from test_docs import COMMANDS, EVALUATES, evaluated, resolved
 from written_runs import SUITE, write_run
 
-from workbench.checkpoints import published_reading
+from workbench.checkpoints import published_spec
 from workbench.cli import overrides_of
 from workbench.config import (
     SEVEN_STS,
@@ -132,7 +132,7 @@ def test_every_value_of_diffcse_has_a_command_of_the_checkpoint_that_made_it():
         backbone = {"BERT-base": "bert-base-uncased", "RoBERTa-base": "roberta-base"}[value.model]
         assert config.encoder == f"voidism/diffcse-{backbone}-{kind}"
         assert config.classifier == ("senteval" if value.metric == "accuracy" else "sklearn")
-        assert published_reading(config.encoder).pooling == "cls"
+        assert published_spec(config.encoder).pooling == "cls"
 
 
 def test_runs_fill_the_cells_of_their_settings_whatever_they_were_scored_on(tmp_path: Path):

@@ -197,7 +197,7 @@ HOSTILE = (
 
 def test_hostile_texts_stay_text_in_the_card(saved: Path, tmp_path: Path):
     encoder, folder = Encoder.from_pretrained(saved, device="cpu"), tmp_path / "encoder"
-    encoder.reading = replace(encoder.reading, prompt=HOSTILE)
+    encoder.spec = replace(encoder.spec, prompt=HOSTILE)
     names = ("title", "description", "language", "license", "model_name", "metrics", "tags")
     card = {name: [HOSTILE] if name in ("metrics", "tags") else HOSTILE for name in names}
     encoder.save(folder, card=card)

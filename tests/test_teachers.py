@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
-from workbench.checkpoints import Reading, find_checkpoint
+from workbench.checkpoints import EncodingSpec, find_checkpoint
 from workbench.config import RankCSEConfig
 from workbench.encoder import Encoder
 from workbench.errors import EncoderError
@@ -110,7 +110,7 @@ def test_a_prompted_teacher_reads_the_sentence_ended_cut_and_then_wrapped(
     checkpoints, tmp_path: Path
 ):
     folder = str(checkpoints("unsup-PromptBERT-tiny"))
-    plain = Encoder(find_checkpoint(folder), Reading("mask", _PROMPT), device="cpu")
+    plain = Encoder(find_checkpoint(folder), EncodingSpec("mask", _PROMPT), device="cpu")
     rows = cached_embeddings(
         load_teacher(folder, device="cpu"), ["a cat", "a dog?"], folder=tmp_path
     )

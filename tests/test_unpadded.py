@@ -20,7 +20,7 @@ from transformers import BertForMaskedLM, DistilBertConfig, DistilBertModel
 from workbench.config import CONFIGS
 from workbench.data import Sentences
 from workbench.encoder import Encoder
-from workbench.encoder._dropout import Unpadded, unpadded_attention
+from workbench.encoder._attention import Unpadded, unpadded_attention
 from workbench.methods import METHODS
 
 SENTENCES = [
@@ -62,7 +62,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return attend_in_a_loop(query, *others)
 
     monkeypatch.setattr("workbench.encoder._model.attends_unpadded", lambda device, width: True)
-    monkeypatch.setattr("workbench.encoder._dropout.unpadded_attention", counted)
+    monkeypatch.setattr("workbench.encoder._attention.unpadded_attention", counted)
     return counts
 
 

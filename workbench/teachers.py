@@ -11,8 +11,8 @@ from typing import Any
 import filelock
 import numpy as np
 
-from workbench.checkpoints import POOLINGS, Checkpoint, Reading, find_checkpoint
-from workbench.encoder import Encoder, FixedEncoder, load_encoder, weights_checksum
+from workbench.checkpoints import POOLINGS, Checkpoint, EncodingSpec, find_checkpoint
+from workbench.encoder import Encoder, FrozenEncoder, load_encoder, weights_checksum
 from workbench.errors import EncoderError
 from workbench.files import (
     atomic_path,
@@ -43,20 +43,20 @@ def find_teacher(
     pooling: str | None = None,
     template: str | None = None,
     revision: str | None = None,
-) -> tuple[Checkpoint, Reading]:
-    """Return the checkpoint called `name` and its reading; arguments and errors as for
-    `load_teacher`."""
+) -> tuple[Checkpoint, EncodingSpec]:
+    """Return the checkpoint called `name` and its spec, as `load_teacher` takes them."""
     checkpoint = find_checkpoint(name, revision)
-    reading = checkpoint.read(pooling, template)
+    spec = checkpoint.spec(pooling, template)
+    # Static encoders and SentenceTransformer have a pooling of their own.
     if checkpoint.kind != "transformer":
-        return checkpoint, Reading()
-    if reading is None:
+        return checkpoint, EncodingSpec()
+    if spec is None:
         raise EncoderError(
             f"the pooling of teacher {name!r} is unknown; set "
             f'teacher_pooling={{"{name}": "cls"}} of RankCSE '
             f'or base_pooling="cls" of RankEncoder, or another of {", ".join(POOLINGS)}'
         )
-    return checkpoint, reading
+    return checkpoint, spec
 
 
 def load_teacher(
@@ -66,24 +66,29 @@ def load_teacher(
     template: str | None = None,
     revision: str | None = None,
     **options: Any,
-) -> Teacher | FixedEncoder:
-    """Load a frozen encoder, with any vocabulary and any width; arguments as for
-    Encoder.from_pretrained.
+) -> Teacher | FrozenEncoder:
+    """Load a frozen encoder, with any vocabulary and any width.
 
-    Raises EncoderError if it is missing, broken or an unfinished run, or if its pooling is unknown.
+    Arguments are those of Encoder.from_pretrained.
+
+    Raises:
+        EncoderError: It is missing, broken or an unfinished run, or its pooling is unknown.
+
+    Example:
+        teacher = load_teacher("english-encoder")
     """
-    checkpoint, reading = find_teacher(name, pooling=pooling, template=template, revision=revision)
-    teacher = load_encoder(checkpoint, reading, kind=Teacher, **options)
+    checkpoint, spec = find_teacher(name, pooling=pooling, template=template, revision=revision)
+    teacher = load_encoder(checkpoint, spec, kind=Teacher, **options)
     if teacher.similarity_name == "dot":
         raise EncoderError(
             f"teacher {name!r} compares by dot product, and methods learn cosines; take "
             "another teacher"
         )
-    return teacher if isinstance(teacher, FixedEncoder) else teacher.requires_grad_(False)
+    return teacher if isinstance(teacher, FrozenEncoder) else teacher.requires_grad_(False)
 
 
 def cached_embeddings(
-    teacher: Teacher | FixedEncoder,
+    teacher: Teacher | FrozenEncoder,
     sentences: Sequence[str],
     *,
     folder: str | Path | None = None,
@@ -91,12 +96,27 @@ def cached_embeddings(
 ) -> np.ndarray:
     """Return the embeddings of `sentences`, from the cache or computed now and stored there.
 
-    They are a read-only float16 memory map [n, d] of unit rows, in the order given: 3 to 4 decimals
-    of a cosine, a quarter of a gigabyte for 10^6 sentences of dimension 128. Convert the rows to
-    float32 before taking similarities: near 0.9 half precision has 2,000 values per unit, which
-    tie. An entry belongs to the sentences and the teacher's weights, configuration, tokenizer,
-    reading, limit and precision. The cache's folder may be deleted at any time; folder=None means
-    WORKBENCH_CACHE, or the user's cache folder. Raises RunError if it cannot be written."""
+    An entry belongs to the sentences and the teacher's weights, configuration, tokenizer, spec,
+    limit and precision. The cache's folder may be deleted at any time.
+
+    Args:
+        teacher: As `load_teacher` returns it.
+        sentences: Any number of them.
+        folder: None means WORKBENCH_CACHE, or the user's cache folder.
+        batch_size: At most so many sentences at a time.
+
+    Returns:
+        A read-only float16 memory map [n, d] of unit rows, in the order given: 3 to 4 decimals of
+        a cosine, a quarter of a gigabyte for 10^6 sentences of dimension 128. Convert the rows to
+        float32 before taking similarities: near 0.9 half precision has 2,000 values per unit,
+        which tie.
+
+    Raises:
+        RunError: The folder cannot be written.
+
+    Example:
+        rows = cached_embeddings(teacher, ["A dog barks."]).astype("float32")
+    """
     facts = {
         "version": 2,
         "encoder": fingerprint(teacher),
@@ -104,9 +124,8 @@ def cached_embeddings(
     }
     root = Path(folder or cache_folder()).expanduser()
     entry = root / "embeddings" / text_checksum(json.dumps(facts))[:32]
-    with reraise_os_error(
-        root, "a folder that can be written as WORKBENCH_CACHE or as the setting cache"
-    ):
+    other = "a folder that can be written as WORKBENCH_CACHE or as the setting cache"
+    with reraise_os_error(root, other):
         entry.parent.mkdir(parents=True, exist_ok=True)
         # One process computes; others that need the same, such as those of one training, wait for
         # it.
@@ -120,41 +139,36 @@ def cached_embeddings(
                 )
                 with atomic_path(entry, folder=True) as fresh:
                     _write_embeddings(fresh / _EMBEDDINGS, teacher, sentences, batch_size)
-                    facts |= {
-                        "sha256": file_checksum(fresh / _EMBEDDINGS),
-                        "source": teacher.source,
-                    }
+                    facts["sha256"] = file_checksum(fresh / _EMBEDDINGS)
+                    facts["source"] = teacher.source
                     write_json(fresh / _FACTS, facts)
             return np.load(entry / _EMBEDDINGS, mmap_mode="r", allow_pickle=False)
 
 
-def fingerprint(teacher: Teacher | FixedEncoder) -> str:
+def fingerprint(teacher: Teacher | FrozenEncoder) -> str:
     """Return the sha256 of everything that decides an embedding."""
-    if isinstance(teacher, FixedEncoder):
+    if isinstance(teacher, FrozenEncoder):
         return teacher.fingerprint()
+    configuration = teacher.backbone.config.to_dict()
     # Origin and the library that saved it decide nothing.
-    origin = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
-    configuration = {
-        name: value
-        for name, value in teacher.backbone.config.to_dict().items()
-        if name not in origin
-    }
-    tokenizer, reading = teacher.tokenizer, teacher.reading
-    # Its whole pipeline, without the padding and truncation that the last call left set.
+    for name in ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures"):
+        configuration.pop(name, None)
+    tokenizer = teacher.tokenizer
     if tokenizer.is_fast:
-        parts = json.loads(tokenizer.backend_tokenizer.to_str())
-        pipeline: Any = {
-            name: part for name, part in parts.items() if name not in ("padding", "truncation")
-        }
+        pipeline: Any = json.loads(tokenizer.backend_tokenizer.to_str())
+        # The last call left these set.
+        for name in ("padding", "truncation"):
+            pipeline.pop(name, None)
     else:
         pipeline = [type(tokenizer).__name__, tokenizer.get_vocab()]
         pipeline += [tokenizer.special_tokens_map, tokenizer.init_kwargs]
-    usage: list[Any] = [reading.pooling, reading.template, reading.full_stop, reading.endings]
+    spec = teacher.spec
+    usage: list[Any] = [spec.pooling, spec.template, spec.full_stop, spec.endings]
     usage += [teacher.max_seq_length, teacher.precision]
-    usage += [reading.prompt, reading.skips_prompt] if reading.prompt else []
-    return text_checksum(
-        json.dumps([teacher.checksum, configuration, pipeline, usage], sort_keys=True, default=str)
-    )
+    if spec.prompt:  # only then, so that entries of versions without prompts stay valid
+        usage += [spec.prompt, spec.skips_prompt]
+    content = [teacher.checksum, configuration, pipeline, usage]
+    return text_checksum(json.dumps(content, sort_keys=True, default=str))
 
 
 def _is_intact(entry: Path) -> bool:
@@ -169,11 +183,13 @@ def _is_intact(entry: Path) -> bool:
 
 
 def _write_embeddings(
-    path: Path, teacher: Teacher | FixedEncoder, sentences: Sequence[str], batch_size: int
+    path: Path, teacher: Teacher | FrozenEncoder, sentences: Sequence[str], batch_size: int
 ) -> None:
+    # In chunks, written through a memory map: a million float32 rows would not fit beside a model.
     shape = (len(sentences), teacher.dimension)
     rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
     for start in range(0, len(sentences), _CHUNK):
         chunk = list(sentences[start : start + _CHUNK])
-        rows[start : start + len(chunk)] = teacher.encode(chunk, batch_size).half().numpy()
+        vectors = teacher.encode(chunk, batch_size)
+        rows[start : start + len(chunk)] = vectors.half().numpy()
     rows.flush()

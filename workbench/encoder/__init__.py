@@ -1,9 +1,8 @@
-"""Sentence encoders: a backbone with its tokenizer, loaded and saved as AutoModel and
-SentenceTransformer do."""
+"""Sentence encoders, loaded and saved as AutoModel and SentenceTransformer do."""
 
+from workbench.encoder._attention import fast_dropout as fast_dropout
 from workbench.encoder._cross import CrossEncoder as CrossEncoder
-from workbench.encoder._dropout import fast_dropout as fast_dropout
-from workbench.encoder._fixed import FixedEncoder as FixedEncoder, load_encoder as load_encoder
+from workbench.encoder._frozen import FrozenEncoder as FrozenEncoder, load_encoder as load_encoder
 from workbench.encoder._loading import (
     has_no_dropout as has_no_dropout,
     weights_checksum as weights_checksum,
@@ -12,3 +11,8 @@ from workbench.encoder._model import Encoder as Encoder
 from workbench.encoder._publishing import push_folder as push_folder, push_run as push_run
 from workbench.encoder._saving import replace_encoder as replace_encoder
 from workbench.encoder._tokens import TokenRows as TokenRows
+from workbench.encoder._vectors import (
+    distinct_vectors as distinct_vectors,
+    finite_array as finite_array,
+    unit_rows as unit_rows,
+)

@@ -20,21 +20,23 @@ class CrossEncoder(Encoder):
 
     It is saved so that AutoModelForSequenceClassification and the CrossEncoder of
     sentence-transformers read the same score. A head that the checkpoint lacks is initialised
-    randomly; pooling and template are not used."""
+    randomly; pooling and template are not used.
+    """
 
     _is_classifier: ClassVar[bool] = True
 
     def tokenize_pairs(
         self, sentence1: Sequence[str], sentence2: Sequence[str]
     ) -> dict[str, Tensor]:
-        """Return both sentences in one row, padded, cut at `train_length`, the longer sentence
-        first."""
+        """Return both sentences in one row, padded; the longer one is cut at `train_length`."""
         rows = self._pair_tokens(list(sentence1), list(sentence2), self.train_length)
         return dict(self.tokenizer.pad(rows, return_tensors="pt"))
 
     def forward(self, batch: Mapping[str, Tensor]) -> Float[Tensor, " n"]:
-        """Return the score of each pair: the classifier's single logit, with gradient; larger is
-        closer."""
+        """Return the score of each pair, the classifier's single logit, with gradient.
+
+        A larger score means more similar.
+        """
         inputs = {name: rows.to(self.device) for name, rows in batch.items()}
         if self._reads_padding:
             return apply_by_length(lambda **rows: self.backbone(**rows).logits, inputs).squeeze(-1)
@@ -43,9 +45,13 @@ class CrossEncoder(Encoder):
     def score(
         self, sentence1: Iterable[str], sentence2: Iterable[str], batch_size: int = 64
     ) -> np.ndarray:
-        """Return the scores of pairs, float64, in the order given; cut only at the backbone's own
-        limit."""
-        first, second = ([text or " " for text in side] for side in (sentence1, sentence2))
+        """Return the scores of pairs, float64, in the order given.
+
+        Pairs are cut only at the backbone's own limit.
+        """
+        # An empty sentence becomes a space, as in `encode`.
+        first = [text or " " for text in sentence1]
+        second = [text or " " for text in sentence2]
         rows = self._pair_tokens(first, second, self.max_seq_length) if first else {"input_ids": []}
         lengths = np.array([len(ids) for ids in rows["input_ids"]], dtype=np.int64)
 
@@ -62,25 +68,27 @@ class CrossEncoder(Encoder):
         return scores.double().numpy()
 
     def encode(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise EncoderError: a cross-encoder reads two sentences together and has no embedding of
-        one."""
+        """Raise EncoderError: a cross-encoder has no embedding of one sentence."""
         raise EncoderError(
             "a cross-encoder has no embedding; use score(sentence1, sentence2), or train "
             "a bi-encoder"
         )
 
     def _write(self, folder: Path, card: dict[str, Any], dtype: torch.dtype) -> None:
-        config, limit = self.backbone.config, self.max_seq_length
+        config = self.backbone.config
+        limit = self.max_seq_length
         # CrossEncoder would put a sigmoid on a single logit, which ties all confident pairs in
         # float32.
         config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
+        save_checkpoint(folder, self.backbone, self.tokenizer, limit, dtype)
         kind = (
             f"{config.model_type} cross-encoder, cut at {limit} tokens; only the order of "
             "scores counts"
         )
-        use = "scores = CrossEncoder(folder).predict([(sentence1, sentence2)])"
-        code = ["from sentence_transformers import CrossEncoder", use]
-        save_checkpoint(folder, self.backbone, self.tokenizer, limit, dtype)
+        code = [
+            "from sentence_transformers import CrossEncoder",
+            "scores = CrossEncoder(folder).predict([(sentence1, sentence2)])",
+        ]
         write_card(folder, {"title": "Cross-encoder"} | card, kind, code, task="text-ranking")
 
     def _pair_tokens(self, first: list[str], second: list[str], limit: int) -> Any:

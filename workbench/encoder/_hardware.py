@@ -18,30 +18,29 @@ def choose_hardware(device: str, precision: str) -> tuple[torch.device, str]:
 
     Device "auto" is the first of cuda, mps and cpu that is available. Precision "auto" is "bf16" if
     that device multiplies it fast, otherwise "fp32"; `encode` then computes in "fp32" on every
-    device."""
+    device.
+    """
     if precision not in ("auto", "fp32", *HALF):
         raise EncoderError(f"precision is {precision!r}; choose 'auto', 'fp32', 'bf16' or 'fp16'")
     if device == "auto":
-        device = (
-            "cuda"
-            if torch.cuda.is_available()
-            else "mps"
-            if torch.backends.mps.is_available()
-            else "cpu"
-        )
+        device = "mps" if torch.backends.mps.is_available() else "cpu"
+        device = "cuda" if torch.cuda.is_available() else device
     try:
         torch.empty(0, device=device)
     except (AssertionError, RuntimeError):  # of torch without cuda, of cuda without a card
         raise EncoderError(
             f"device {device!r} is not available here; choose 'auto' or 'cpu'"
         ) from None
-    place, is_fast = torch.device(device), False
-    if precision != "auto":
-        return place, precision
-    if place.type == "cuda":
-        is_fast = torch.cuda.is_bf16_supported(including_emulation=False)
-    elif place.type == "cpu":
-        is_fast = any(
-            torch.cpu.get_capabilities().get(name, False) for name in ("amx_bf16", "avx512_bf16")
-        )
-    return place, "bf16" if is_fast else "fp32"
+    place = torch.device(device)
+    if precision == "auto":
+        precision = "bf16" if _is_bf16_fast(place.type) else "fp32"
+    return place, precision
+
+
+def _is_bf16_fast(kind: str) -> bool:
+    """Return whether products of bf16 run on units of their own, not emulated."""
+    if kind == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    capabilities = torch.cpu.get_capabilities()
+    names = ("amx_bf16", "avx512_bf16")
+    return kind == "cpu" and any(capabilities.get(name, False) for name in names)

@@ -36,7 +36,6 @@ from workbench.checkpoints import (
     DenseFile,
     check_architectures,
     encoder_folder,
-    published_reading,
     read_file,
     weight_files,
 )
@@ -60,8 +59,9 @@ _DROPOUT_SETTINGS = (
     "attention_probs_dropout_prob",
     "dropout",
     "attention_dropout",
+    "embedding_dropout",
+    "mlp_dropout",
 )
-_DROPOUT_SETTINGS += ("embedding_dropout", "mlp_dropout")
 
 
 def load_parts(
@@ -72,51 +72,53 @@ def load_parts(
     as_classifier: bool,
     new_pooler: bool,
 ) -> tuple[Any, Any, range, bool]:
-    """Return AutoModel (float32), tokenizer, the positions that tokens can have, and whether
-    padding takes part.
+    """Return AutoModel (float32), tokenizer, positions of tokens, and whether padding takes part.
 
     The pretrained pooler is left out (SimCSE never loads it either) unless `pooling` reads it.
     RoBERTa models count positions from padding_idx + 1, so a table of 514 positions holds 512
-    tokens. as_classifier: a sequence classifier with one label; a head that the checkpoint lacks is
-    initialised randomly. Raises EncoderError for an unknown architecture, and for weights or a
-    tokenizer that do not fit it exactly."""
+    tokens.
+    as_classifier: a sequence classifier with one label; a head that the checkpoint lacks is
+    initialised randomly.
+    Raises EncoderError for an unknown architecture, and for weights or a tokenizer that do not fit
+    it exactly.
+    """
     folder = checkpoint.folder
-    config = _load_config(
-        folder, dropout, reads_last=pooling == "last" or checkpoint.stored is not None
-    )
+    # A pooling in its files shows that a decoder was trained as a sentence encoder.
+    reads_last = pooling == "last" or checkpoint.stored is not None
+    config = _load_config(folder, dropout, reads_last=reads_last)
     if as_classifier:
-        if (
-            "ForSequenceClassification" in "".join(config.architectures or [])
-            and config.num_labels != 1
-        ):
+        is_trained = "ForSequenceClassification" in "".join(config.architectures or [])
+        if is_trained and config.num_labels != 1:
             raise EncoderError(
-                f"{folder} is a classifier with {config.num_labels} labels; an "
-                "interaction model has one: "
-                "start from the plain pretrained model"
+                f"{folder} is a classifier with {config.num_labels} labels; an interaction model "
+                "has one: start from the plain pretrained model"
             )
         config.num_labels = 1
-        model = _load_model(AutoModelForSequenceClassification, folder, config)[0]
+        model, _ = _load_model(AutoModelForSequenceClassification, folder, config)
     else:
         kind: Any = MODEL_MAPPING.get(type(config), None)
-        has_pooler = (
+        options = {}
+        # Some model types map to several classes; only a class says whether it takes a pooler.
+        if (
             inspect.isclass(kind)
             and "add_pooling_layer" in inspect.signature(kind.__init__).parameters
-        )
-        options = {"add_pooling_layer": pooling == "pooler"} if has_pooler else {}
+        ):
+            options["add_pooling_layer"] = pooling == "pooler"
         model, is_random = _load_model(AutoModel, folder, config, **options)
         if pooling == "pooler":
             _prepare_pooler(model, checkpoint, is_random=is_random, is_new=new_pooler)
+    # Some kinds have relative positions alone, and no such table.
     tables = [part for name, part in model.named_modules() if name.endswith("position_embeddings")]
     table = next((each for each in tables if hasattr(each, "padding_idx")), None)
     tokenizer = _load_tokenizer(checkpoint, model, pooling, table)
     positions = _count_positions(config, tokenizer, table)
-    if config.model_type in TRIED or _is_causal(config):  # where no token sees the padding after it
+    # Padding is on the right, where no token of a causal model sees it.
+    if config.model_type in TRIED or _is_causal(config):
         return model, tokenizer, positions, False
     [short] = token_ids(tokenizer, ["a"])
+    padding = tokenizer.pad_token_id
     with quiet():
-        is_read = reads_padding(
-            model.base_model, str(folder), short, tokenizer.pad_token_id, len(positions)
-        )
+        is_read = reads_padding(model.base_model, str(folder), short, padding, len(positions))
     if is_read:
         _LOG.warning(
             "%s: padding takes part in %r models, so each text is encoded with others of "
@@ -128,8 +130,7 @@ def load_parts(
 
 
 def _count_positions(config: Any, tokenizer: Any, table: Any) -> range:
-    """Return the positions that tokens can have, by the table of positions and the
-    configuration."""
+    """Return the positions that tokens can have, by the table of positions and the config."""
     count = getattr(config, "max_position_embeddings", 0)
     if table is not None:
         first = 0 if table.padding_idx is None else table.padding_idx + 1
@@ -137,20 +138,20 @@ def _count_positions(config: Any, tokenizer: Any, table: Any) -> range:
         return range(first, min(rows, first + count) if count > 0 else rows)
     # Relative positions: only the tokenizer has a limit; transformers writes 1e30 for "unlimited".
     if count <= 0:
-        count = tokenizer.model_max_length if tokenizer.model_max_length < 10**6 else 512
+        limit = tokenizer.model_max_length
+        count = limit if limit < 10**6 else 512
     return range(count)
 
 
 def _prepare_pooler(model: Any, checkpoint: Checkpoint, *, is_random: bool, is_new: bool) -> None:
-    """Initialise the layer of pooling "pooler" if `is_new`, for the pretrained one is of another
-    task."""
-    own = checkpoint.stored or published_reading(checkpoint.name)
-    layer = getattr(getattr(model, "pooler", None), "dense", None)
-    if layer is None or not isinstance(getattr(model.pooler, "activation", None), nn.Tanh):
+    """Initialise the layer of pooling "pooler" if `is_new`; BERT's own is of another task."""
+    pooler = getattr(model, "pooler", None)
+    layer = getattr(pooler, "dense", None)
+    if layer is None or not isinstance(getattr(pooler, "activation", None), nn.Tanh):
         raise EncoderError(
             f"a {model.config.model_type!r} backbone has no tanh layer over [CLS]; set pooling=cls"
         )
-    if is_new and (own is None or own.pooling != "pooler"):
+    if is_new and checkpoint.own_pooling != "pooler":
         nn.init.normal_(layer.weight, std=0.02)
         nn.init.zeros_(layer.bias)
     elif is_random:
@@ -159,26 +160,27 @@ def _prepare_pooler(model: Any, checkpoint: Checkpoint, *, is_random: bool, is_n
         )
 
 
-def load_word_head(checkpoint: Checkpoint) -> nn.Module:
+def load_mlm_head(checkpoint: Checkpoint) -> nn.Module:
     """Load the head of a masked language model: states of the last layer -> a score per word.
 
     A head that the checkpoint lacks is initialised randomly, which is logged. Raises EncoderError
-    for other kinds of models, and for a head of several parts."""
-    config = _load_config(checkpoint.folder, None)
+    for other kinds of models, and for a head of several parts.
+    """
+    folder = checkpoint.folder
+    config = _load_config(folder, None)
     heads: list[nn.Module] = []
     if type(config) in MODEL_FOR_MASKED_LM_MAPPING:
-        model, is_random = _load_model(AutoModelForMaskedLM, checkpoint.folder, config)
+        model, is_random = _load_model(AutoModelForMaskedLM, folder, config)
         if is_random:
             _LOG.warning(
-                "%s was saved without a head that guesses words: its begins at random",
-                checkpoint.folder,
+                "%s was saved without a masked language modelling head: it begins at random",
+                folder,
             )
         heads = [part for name, part in model.named_children() if name != model.base_model_prefix]
     if len(heads) != 1:
         raise EncoderError(
-            f"{checkpoint.folder}: a {config.model_type!r} checkpoint has no head of one "
-            "part for masked words; "
-            "start from BERT or RoBERTa, or set mlm_weight=0"
+            f"{folder}: a {config.model_type!r} checkpoint has no head of one part for masked "
+            "words; start from BERT or RoBERTa, or set mlm_weight=0"
         )
     return copy.deepcopy(heads[0])  # apart from the embeddings, which are the backbone's
 
@@ -209,83 +211,77 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
         "of the backbone are missing in the file": missing,
         "have no place in the model of config.json": others,
     }
-    seen = [
-        f"{len(names)} weights (such as {min(names)}) {fault}"
-        for fault, names in faults.items()
-        if names
-    ]
+    seen = []
+    for fault, names in faults.items():
+        if names:
+            seen.append(f"{len(names)} weights (such as {min(names)}) {fault}")
     if seen:
         raise EncoderError(
-            f"{folder}: {', '.join(seen)}; "
-            f"save model and config.json of this {config.model_type!r} again by "
-            "transformers' save_pretrained"
+            f"{folder}: {', '.join(seen)}; save model and config.json of this "
+            f"{config.model_type!r} again by transformers' save_pretrained"
         )
     return model, bool(report["missing_keys"])
 
 
 def _quantised(folder: Path) -> set[str]:
-    """Return the names of weights that are stored as other numbers than floats, which need scales
-    to be read."""
-    found = set()
+    """Return the names of weights that are no floats; they need scales to be read."""
+    quantised = set()
     for path in weight_files(folder):
         with safe_open(path, "pt") as file:
-            names = [name for name in file.keys() if name.endswith("weight")]  # noqa: SIM118
-            found |= {name for name in names if file.get_slice(name).get_dtype() not in _FLOATS}
-    return found
+            for name in file.keys():  # noqa: SIM118 - the file is no mapping
+                # A list of token types or positions may well consist of integers.
+                is_weight = name.endswith("weight")
+                if is_weight and file.get_slice(name).get_dtype() not in _FLOATS:
+                    quantised.add(name)
+    return quantised
 
 
 def _is_own(name: str, model: Any) -> bool:
-    """Return whether a weight belongs to the backbone: not to a head, a pooler, or a buffer of
-    older files."""
+    """Return whether a weight is the backbone's: not of a head, a pooler, or an older buffer."""
+    # A file of a model with a head names them "bert.encoder...", one of the backbone "encoder...".
     parts = name.removeprefix(f"{model.base_model_prefix}.").split(".")
     backbone = model.base_model
-    own = {
-        part for part, _ in (*backbone.named_children(), *backbone.named_parameters(recurse=False))
-    }
+    own = {part for part, _ in backbone.named_children()}
+    own |= {part for part, _ in backbone.named_parameters(recurse=False)}
     return parts[0] in own - {"pooler"} and parts[-1] not in _BUFFERS
 
 
 def load_weights(model: nn.Module, folder: Path) -> None:
-    """Load the weights that Encoder.save wrote to `folder` into the model; EncoderError if they are
-    of another one."""
+    """Load the weights that Encoder.save wrote to `folder` into the model.
+
+    Raises EncoderError if they are of another one.
+    """
     path = encoder_folder(folder) / "model.safetensors"
     own = model.state_dict()
     with refuse(f"{path} cannot be read", "give the folder that this encoder saved"):
-        saved = {
-            name: value
-            for name, value in load_file(path).items()
-            if name in own or _is_own(name, model)
-        }
-    shapes, others = (
-        {(name, value.shape) for name, value in weights.items()} for weights in (own, saved)
-    )
-    if shapes != others:
-        name = min(shapes ^ others)[0]
+        stored = load_file(path)
+    saved = {name: value for name, value in stored.items() if name in own or _is_own(name, model)}
+    # Before any weight is replaced: load_state_dict would stop half-way.
+    shapes = {(name, value.shape) for name, value in own.items()}
+    differing = shapes ^ {(name, value.shape) for name, value in saved.items()}
+    if differing:
         raise EncoderError(
-            f"{path} is of another model (see {name}); give the folder that this encoder saved"
+            f"{path} is of another model (see {min(differing)[0]}); give the folder that this "
+            "encoder saved"
         )
     model.load_state_dict(saved)
 
 
 class Dense(nn.Sequential):
-    """A linear layer and its activation over a sentence's vector, as in SentenceTransformer's
-    module of this name."""
+    """A linear layer and its activation over a sentence's vector, as SentenceTransformer's."""
 
     def __init__(self, folder: Path, width: int) -> None:
-        """Read the module that was saved in `folder`; EncoderError for one that does not take
-        `width` columns."""
+        """Read the module in `folder`; EncoderError if it does not take `width` columns."""
         settings = read_file(folder / "config.json", DenseFile)
         linear = nn.Linear(settings.in_features, settings.out_features, bias=settings.bias)
-        with refuse(
-            f"the Dense layer in {folder} cannot be read",
-            f"save it as model.safetensors, or, {USE_ST}FOLDER",
-        ):
+        problem = f"the Dense layer in {folder} cannot be read"
+        with refuse(problem, f"save it as model.safetensors, or, {USE_ST}FOLDER"):
             weights = load_file(folder / "model.safetensors")
             linear.load_state_dict(
                 {name.removeprefix("linear."): value.float() for name, value in weights.items()}
             )
             activation = getattr(nn, settings.activation_function.rpartition(".")[2])()
-            linear(torch.zeros(1, width))
+            linear(torch.zeros(1, width))  # fails for another width
         super().__init__(linear, activation)
         self.width: int = linear.out_features
 
@@ -310,8 +306,7 @@ class Truncate(nn.Module):
 
 
 def load_dense(checkpoint: Checkpoint, width: int) -> Any:
-    """Return the layers over the pooling, which gives `width` columns; the last one has a `width`
-    too."""
+    """Return the layers over a pooling of `width` columns; the last one has a `width` too."""
     layers: list[nn.Module] = []
     for kind, folder in checkpoint.layers:
         layer = Dense(folder, width) if kind == "Dense" else Normalize()
@@ -324,25 +319,30 @@ def load_dense(checkpoint: Checkpoint, width: int) -> Any:
 
 def weights_checksum(weights: nn.Module | Mapping[str, Any]) -> str:
     """Return the sha256 of the names and values of weights, of a module or by name."""
-    total = hashlib.sha256()
     tensors = weights.state_dict() if isinstance(weights, nn.Module) else weights
+    total = hashlib.sha256()
     for name, value in sorted(tensors.items()):
         total.update(name.encode())
-        values: Any = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()
-        total.update(values)
+        # Bytes, because numpy has no bf16.
+        content: Any = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()
+        total.update(content)
     return total.hexdigest()
 
 
 def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: Any) -> Any:
-    """Load the tokenizer of a checkpoint; EncoderError if it is broken or does not belong to the
-    backbone."""
+    """Load the tokenizer of a checkpoint.
+
+    Raises EncoderError if it is broken or does not belong to the backbone.
+    """
     folder = checkpoint.folder
     with quiet(), refuse(f"the tokenizer in {folder} cannot be loaded", _COPY):
         tokenizer = AutoTokenizer.from_pretrained(os.fspath(folder), **_LOCAL)
     largest = max(tokenizer.get_vocab().values(), default=0)
     embedded = len(backbone.get_input_embeddings().weight)
-    pad, fault = tokenizer.pad_token_id, None
-    if len(tokenizer) <= 5:
+    pad = tokenizer.pad_token_id
+    starts = (None, tokenizer("a")["input_ids"][0])
+    fault = None
+    if len(tokenizer) <= 5:  # special tokens alone
         fault = f"knows {len(tokenizer)} tokens, so its vocabulary file was not read"
     elif pad is None:
         fault = "has no padding token"
@@ -353,10 +353,7 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
             f"pads with {pad}, and the backbone counts positions from its padding token "
             f"{table.padding_idx}"
         )
-    elif pooling in ("cls", "pooler") and tokenizer.cls_token_id not in (
-        None,
-        tokenizer("a")["input_ids"][0],
-    ):
+    elif pooling in ("cls", "pooler") and tokenizer.cls_token_id not in starts:
         fault = f"does not put {tokenizer.cls_token} first, which pooling {pooling!r} reads"
     if fault:
         raise EncoderError(
@@ -364,24 +361,27 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
         )
     if checkpoint.lower_case:  # before all other steps, as SentenceTransformer does
         backend = tokenizer.backend_tokenizer
-        backend.normalizer = Sequence(
-            [Lowercase(), *([backend.normalizer] if backend.normalizer else [])]
-        )
+        steps = [Lowercase(), backend.normalizer]
+        backend.normalizer = Sequence([step for step in steps if step is not None])
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     return tokenizer
 
 
 def has_no_dropout(config: Any) -> bool:
     """Return whether a backbone's configuration has dropout rates and all of them are 0."""
-    rates = [getattr(config, name) for name in _DROPOUT_SETTINGS if hasattr(config, name)]
-    return bool(rates) and not any(rates)
+    rates = _dropout_rates(config)
+    return bool(rates) and not any(rates.values())
+
+
+def _dropout_rates(config: Any) -> dict[str, float]:
+    return {name: getattr(config, name) for name in _DROPOUT_SETTINGS if hasattr(config, name)}
 
 
 def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = False) -> Any:
-    """Return the configuration of a checkpoint with another dropout; EncoderError if no Encoder can
-    read its kind.
+    """Return the configuration of a checkpoint with another dropout.
 
-    reads_last: the pooling was made for a decoder, or is that of its files.
+    reads_last: the pooling was made for a decoder, or is that of its files. Raises EncoderError if
+    no Encoder can read its kind.
     """
     backbones = check_architectures(folder)
     remedy = (
@@ -390,13 +390,11 @@ def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = Fals
     )
     with quiet(), refuse(f"{folder / 'config.json'} cannot be used", remedy):
         config = AutoConfig.from_pretrained(os.fspath(folder), **_LOCAL)
-    kind, name = type(config), config.model_type
+    name = config.model_type
     if getattr(config, "quantization_config", None):
         raise EncoderError(f"{folder} has quantised weights; save the model in float32 or float16")
-    is_decoder = getattr(config, "is_encoder_decoder", False) or getattr(
-        config, "is_decoder", False
-    )
-    if is_decoder or kind in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
+    has_decoder = any(getattr(config, key, False) for key in ("is_encoder_decoder", "is_decoder"))
+    if has_decoder or type(config) in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
         raise EncoderError(
             f"{folder} is a {name!r} with a decoder, or the encoder of one; {USE_ST}{folder}"
         )
@@ -411,11 +409,10 @@ def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = Fals
         if backbone in MODEL_MAPPING_NAMES.values() and backbone != MODEL_MAPPING_NAMES.get(name):
             raise EncoderError(
                 f"{folder / 'config.json'} has model_type {name!r}, and its weights are "
-                f"of a {backbone}; "
-                "take the configuration that was saved with them"
+                f"of a {backbone}; take the configuration that was saved with them"
             )
-    rates = [setting for setting in _DROPOUT_SETTINGS if hasattr(config, setting)]
     if dropout is not None:
+        rates = _dropout_rates(config)
         if not rates:
             raise EncoderError(
                 f"a {name!r} backbone has no dropout setting that is known here; leave dropout=None"
@@ -426,19 +423,19 @@ def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = Fals
 
 def _is_causal(config: Any) -> bool:
     """Return whether a token sees only those before it."""
-    kind = type(config)
-    if (
-        config.model_type in _BIDIRECTIONAL
-        or getattr(config, "use_bidirectional_attention", False) is True
-    ):
+    if config.model_type in _BIDIRECTIONAL:
         return False
+    if getattr(config, "use_bidirectional_attention", False) is True:
+        return False
+    kind = type(config)
     return kind in MODEL_FOR_CAUSAL_LM_MAPPING and kind not in MODEL_FOR_MASKED_LM_MAPPING
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
     """Silence progress bars and load reports of transformers: faults are raised."""
-    level, has_bars = library_logging.get_verbosity(), library_logging.is_progress_bar_enabled()
+    level = library_logging.get_verbosity()
+    has_bars = library_logging.is_progress_bar_enabled()
     library_logging.set_verbosity_error()
     library_logging.disable_progress_bar()
     try:

@@ -14,9 +14,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.checkpoints import Checkpoint, Reading, find_checkpoint
+from workbench.checkpoints import Checkpoint, EncodingSpec, find_checkpoint
 from workbench.config import Pooling
-from workbench.encoder._dropout import (
+from workbench.encoder._attention import (
     ATTENTION,
     PACKABLE,
     Packing,
@@ -26,7 +26,7 @@ from workbench.encoder._dropout import (
     fast_dropout,
 )
 from workbench.encoder._hardware import HALF, choose_hardware
-from workbench.encoder._loading import load_dense, load_parts, load_weights, load_word_head
+from workbench.encoder._loading import load_dense, load_mlm_head, load_parts, load_weights
 from workbench.encoder._pooling import FIRST_LAYER, Template, pool
 from workbench.encoder._publishing import push_folder
 from workbench.encoder._saving import replace_encoder, save_encoder
@@ -42,28 +42,29 @@ from workbench.errors import EncoderError, did_you_mean
 from workbench.losses import full_precision
 
 _LOG = logging.getLogger("workbench")
-_CLS = Reading("cls")
+_CLS = EncodingSpec("cls")
 _CPU_TOKENS = 1024  # padded tokens per batch on a CPU (benchmarks/encode.py)
 # Tensor cores work on multiples of 8; elsewhere the extra tokens would only cost.
 _MULTIPLES = {"cuda": 8}
 
 
 class Encoder(nn.Module):
-    """A transformer backbone with its tokenizer and its reading of sentences: full stop, template,
-    pooling.
+    """A transformer backbone with its tokenizer and its encoding spec: pooling, template, prompt.
 
-    train_length: length at which training batches are cut. max_seq_length: length at which `encode`
-        cuts, that of the backbone or of its SentenceTransformer files. source: origin of the
-        checkpoint, with the commit if on the hub.
-    precision: that of `encode` and `score`. training_precision: that of `autocast`, for training
-        steps."""
+    train_length: length at which training batches are cut.
+    max_seq_length: length at which `encode` cuts, that of the backbone or of its
+        SentenceTransformer files.
+    source: origin of the checkpoint, with the commit if on the hub.
+    precision: that of `encode` and `score`.
+    training_precision: that of `autocast`, for training steps.
+    """
 
     _is_classifier: ClassVar[bool] = False
 
     def __init__(
         self,
         checkpoint: Checkpoint,
-        reading: Reading = _CLS,
+        spec: EncodingSpec = _CLS,
         *,
         train_length: int | None = None,
         max_seq_length: int | None = None,
@@ -72,11 +73,11 @@ class Encoder(nn.Module):
         dropout: float | None = None,
         new_pooler: bool = False,
     ) -> None:
-        """Load a checkpoint with this reading, in eval mode; other arguments as for
-        `from_pretrained`.
+        """Load a checkpoint with this spec, in eval mode; other options of `from_pretrained`.
 
         new_pooler: the layer of pooling "pooler" begins at random unless the checkpoint was trained
-            with it."""
+            with it.
+        """
         super().__init__()
         if checkpoint.kind != "transformer":
             raise EncoderError(
@@ -87,39 +88,38 @@ class Encoder(nn.Module):
         self.precision = "fp32" if precision == "auto" else precision
         backbone, self.tokenizer, positions, self._reads_padding = load_parts(
             checkpoint,
-            reading.pooling,
+            spec.pooling,
             dropout=dropout,
             as_classifier=self._is_classifier,
             new_pooler=new_pooler,
         )
         self.backbone: Any = fast_dropout(backbone)
-        self.checkpoint, self.source = checkpoint, checkpoint.source
-        self.reading, self.template = reading, reading.template
-        self.pooling: Pooling = reading.pooling
-        self.prompts, self.similarity_name = checkpoint.prompts, reading.similarity
-        self.dense = (
-            load_dense(checkpoint, self.backbone.config.hidden_size) if reading.has_dense else None
-        )
-        self.dimension: int = (
-            self.dense[-1].width if self.dense else self.backbone.config.hidden_size
-        )
-        self._template = Template(reading, self.tokenizer) if reading.pooling == "mask" else None
+        self.checkpoint = checkpoint
+        self.source = checkpoint.source
+        self.prompts = checkpoint.prompts
+        self.spec = spec
+        self.template = spec.template
+        self.pooling: Pooling = spec.pooling
+        self.similarity_name = spec.similarity
+        width = self.backbone.config.hidden_size
+        self.dense = load_dense(checkpoint, width) if spec.has_dense else None
+        self.dimension: int = self.dense[-1].width if self.dense else width
+        self._template = Template(spec, self.tokenizer) if spec.pooling == "mask" else None
         self._first_position = positions.start
         self.max_seq_length = min(len(positions), checkpoint.max_seq_length or len(positions))
         if max_seq_length is not None:
-            added = (
-                self._template.length - self.tokenizer.num_special_tokens_to_add()
-                if self._template
-                else 0
-            )
-            self.max_seq_length = min(self.max_seq_length, max_seq_length + added)
+            # The user's limit counts the tokens of a sentence, not those of the template.
+            if self._template:
+                special = self.tokenizer.num_special_tokens_to_add()
+                max_seq_length += self._template.length - special
+            self.max_seq_length = min(self.max_seq_length, max_seq_length)
         self.train_length = min(32, self.max_seq_length) if train_length is None else train_length
         if not 3 <= self.train_length <= self.max_seq_length:
             raise EncoderError(
                 f"train_length is {self.train_length}, max_seq_length {self.max_seq_length}: "
                 "choose 3 <= train_length <= max_seq_length, special tokens included"
             )
-        self._skipped = self._count_skipped(reading.prompt)
+        self._skipped = self._count_skipped(spec.prompt)
         self.to(place).eval()
 
     @classmethod
@@ -158,13 +158,18 @@ class Encoder(nn.Module):
             device: "auto" takes cuda, then mps, then cpu.
             dropout: Rate in place of the checkpoint's own.
 
-        Raises EncoderError if the checkpoint is missing, broken or of a kind that no Encoder reads.
+        Raises:
+            EncoderError: The checkpoint is missing, broken or of a kind that no Encoder reads.
+
+        Example:
+            encoder = Encoder.from_pretrained("english-encoder", pooling="mean")
         """
         checkpoint = find_checkpoint(str(path_or_hub_id), revision)
-        reading = None if cls._is_classifier else checkpoint.read(pooling, template)
+        # A cross-encoder has no pooling, so the parts that others lack do not matter to it.
+        spec = None if cls._is_classifier else checkpoint.spec(pooling, template)
         return cls(
             checkpoint,
-            reading or _CLS,
+            spec or _CLS,
             train_length=train_length,
             max_seq_length=max_seq_length,
             precision=precision,
@@ -179,11 +184,11 @@ class Encoder(nn.Module):
     def tokenize(
         self, sentences: Iterable[str], *, train_length: int | None = None
     ) -> dict[str, Tensor]:
-        """Return input_ids and attention_mask, padded, cut at `train_length` (None: the encoder's
-        own)."""
+        """Return input_ids and attention_mask, padded, cut at `train_length`."""
         rows = self.token_rows(sentences, train_length=train_length)
-        batch = rows.batch(np.arange(len(rows)))
-        return {name: batch[name] for name in ("input_ids", "attention_mask")}
+        batch = rows.batch(range(len(rows)))
+        del batch["lengths"]
+        return batch
 
     def token_rows(
         self,
@@ -192,63 +197,57 @@ class Encoder(nn.Module):
         train_length: int | None = None,
         template: str | None = None,
     ) -> TokenRows:
-        """Tokenise many sentences, cut as in `tokenize`; `.batch(row numbers)` is an input of
-        `forward`.
+        """Tokenise many sentences, cut as in `tokenize`.
 
+        `.batch(row numbers)` of the result is an input of `forward`.
         template: another one than the encoder's own, for pooling "mask".
         """
-        limit = min(
-            self.train_length if train_length is None else train_length, self.max_seq_length
-        )
+        limit = self.train_length if train_length is None else train_length
         if limit < 3:
             raise EncoderError(
                 f"train_length is {limit}: choose 3 or more, special tokens included"
             )
-        other = (
-            Template(replace(self.reading, template=template), self.tokenizer)
-            if template
-            else self._template
-        )
-        return self._cut_rows(sentences, limit, other, self.reading.prompt)[0]
+        around = self._template
+        if template:
+            around = Template(replace(self.spec, template=template), self.tokenizer)
+        limit = min(limit, self.max_seq_length)
+        return self._cut_rows(sentences, limit, around, self.spec.prompt)[0]
 
     def bare_rows(self, sentences: Iterable[str]) -> TokenRows:
-        """Tokenise many sentences whole, without special tokens; each batch adds these around its
-        rows."""
+        """Tokenise many sentences whole; each batch adds special tokens around its rows."""
         chunks = (
             token_ids(self.tokenizer, texts, special=False) for texts in sentence_chunks(sentences)
         )
+        rows = TokenRows.gather(chunks, self.tokenizer.pad_token_id)
         before, after = special_tokens(self.tokenizer)
-        return replace(
-            TokenRows.gather(chunks, self.tokenizer.pad_token_id), before=before, after=after
-        )
+        return replace(rows, before=before, after=after)
 
     def _count_skipped(self, prompt: str) -> int:
-        """Return how many tokens of a prompt, special ones before it included, the mean leaves
-        out."""
-        if not (prompt and self.reading.skips_prompt):
+        """Return how many tokens of a prompt, and special ones before it, the mean leaves out."""
+        if not (prompt and self.spec.skips_prompt):
             return 0
-        return len(token_ids(self.tokenizer, [prompt])[0]) - len(special_tokens(self.tokenizer)[1])
+        _, after = special_tokens(self.tokenizer)
+        return len(token_ids(self.tokenizer, [prompt])[0]) - len(after)
 
     def _cut_rows(
         self, sentences: Iterable[str], limit: int, template: Template | None, prompt: str
     ) -> tuple[TokenRows, int]:
         """Return the tokens of all sentences, cut at `limit`, and how many sentences were cut."""
-        cut, (_, after) = 0, special_tokens(self.tokenizer)
+        _, after = special_tokens(self.tokenizer)
+        cut = 0
 
         def cut_chunks() -> Iterator[list[list[int]]]:
             nonlocal cut
             for texts in sentence_chunks(sentences):
-                prompted = [prompt + text for text in texts] if prompt else texts
-                rows = (
-                    token_ids(self.tokenizer, prompted)
-                    if template is None
-                    else template.wrap(texts)
-                )
-                long = [i for i, row in enumerate(rows) if len(row) > limit]
-                for i in long:
-                    head = rows[i][: limit - len(after)]
-                    rows[i] = [*head, *after] if template is None else template.cut(texts[i], limit)
-                cut += len(long)
+                if template:
+                    rows = template.wrap(texts)
+                else:
+                    rows = token_ids(self.tokenizer, [prompt + text for text in texts])
+                for i, row in enumerate(rows):
+                    if len(row) > limit:
+                        cut += 1
+                        head = row[: limit - len(after)]
+                        rows[i] = template.cut(texts[i], limit) if template else [*head, *after]
                 yield rows
 
         return TokenRows.gather(cut_chunks(), self.tokenizer.pad_token_id), cut
@@ -256,8 +255,9 @@ class Encoder(nn.Module):
     def forward(self, batch: Mapping[str, Any]) -> Float[Tensor, "n d"]:
         """Return the pooled vectors of a batch from `tokenize`, with gradient, not normalised."""
         ids, mask, states = self._hidden_states(batch)
-        chosen = mask.bool() if self._template is None else self._template.mask_position(ids)
-        if skipped := batch.get("skipped", self._skipped):
+        chosen = self._template.mask_position(ids) if self._template else mask.bool()
+        skipped = batch.get("skipped", self._skipped)
+        if skipped:
             chosen[:, :skipped] = False
         return self._pool(states, chosen)
 
@@ -269,38 +269,39 @@ class Encoder(nn.Module):
         return self.backbone.pooler(vectors.unsqueeze(1)) if self.pooling == "pooler" else vectors
 
     def token_states(self, batch: Mapping[str, Any]) -> Float[Tensor, "n l d"]:
-        """Return the last layer's state of every token of a batch, with gradient: the input of
-        `word_head`."""
+        """Return the last layer's state of every token, with gradient: the input of `mlm_head`."""
         return self._hidden_states(batch)[2][-1]
 
-    def word_head(self) -> nn.Module:
-        """Load the checkpoint's head that guesses words from `token_states`; EncoderError if its
-        kind has none."""
-        return load_word_head(self.checkpoint)
+    def mlm_head(self) -> nn.Module:
+        """Load the checkpoint's head of a masked language model, from `token_states` to words.
+
+        Raises EncoderError if its kind has none.
+        """
+        return load_mlm_head(self.checkpoint)
 
     def _hidden_states(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor, Sequence[Tensor]]:
         """Return ids, mask and hidden states of a batch, on the encoder's device."""
         ids = batch["input_ids"].to(self.device)
         mask = batch["attention_mask"].to(self.device)
+        inputs = {"input_ids": ids, "attention_mask": mask}
         if self._reads_padding:
-            inputs = {"input_ids": ids, "attention_mask": mask}
-            states = apply_by_length(
-                lambda **rows: torch.stack([*self._run_backbone(**rows)], dim=2), inputs
-            )
+            # Layers become a dimension, because a batch of one length returns one tensor.
+            states = apply_by_length(self._stacked_states, inputs)
             unread = ids.shape[1] - states.shape[1]
             return ids, mask, functional.pad(states, (0, 0, 0, 0, 0, unread)).unbind(2)
         packing = self._packing(mask, batch.get("lengths"))
         if packing is None:
-            return ids, mask, self._run_backbone(input_ids=ids, attention_mask=mask)
-        position = (packing.position + self._first_position).unsqueeze(0)
+            return ids, mask, self._run_backbone(**inputs)
+        # All tokens are one row, so each needs the position that it has in its sentence.
         states = self._run_backbone(
-            input_ids=packing.pack(ids).unsqueeze(0), position_ids=position, packing=packing
+            input_ids=packing.pack(ids).unsqueeze(0),
+            position_ids=(packing.position + self._first_position).unsqueeze(0),
+            packing=packing,
         )
         return ids, mask, [packing.unpack(state.squeeze(0)) for state in states]
 
     def _packing(self, mask: Tensor, lengths: Sequence[int] | None) -> Packing | Unpadded | None:
-        """Return how only tokens are computed; None if padding is computed too, or if there is
-        none.
+        """Return how to compute tokens only; None if padding is computed too, or if there is none.
 
         On CUDA that needs `lengths`, the tokens of each row, because reading the mask would wait
         for the device. On a CPU padding costs attention alone, in training (benchmarks/steps.py).
@@ -308,21 +309,22 @@ class Encoder(nn.Module):
         config = self.backbone.config
         if config.model_type not in PACKABLE or config._attn_implementation != ATTENTION:
             return None
+        columns = mask.shape[1]
         if attends_unpadded(mask.device, config.hidden_size // config.num_attention_heads):
-            if lengths is None or min(lengths) == mask.shape[1]:
+            if lengths is None or min(lengths) == columns:
                 return None
-            return Unpadded.of(lengths, mask.shape[1], mask.device)
-        return (
-            Packing.of(mask)
-            if self.training and mask.device.type == "cpu" and not bool(mask.all())
-            else None
-        )
+            return Unpadded.of(lengths, columns, mask.device)
+        is_cheaper = self.training and mask.device.type == "cpu"
+        return Packing.of(mask) if is_cheaper and not bool(mask.all()) else None
 
     def _run_backbone(self, **inputs: Any) -> Sequence[Tensor]:
         """Return the hidden states that the pooling reads, the last layer's last."""
-        layered = self.pooling in FIRST_LAYER
-        output = self.backbone(output_hidden_states=layered, **inputs)
-        return output.hidden_states if layered else (output.last_hidden_state,)
+        reads_two = self.pooling in FIRST_LAYER
+        output = self.backbone(output_hidden_states=reads_two, **inputs)
+        return output.hidden_states if reads_two else (output.last_hidden_state,)
+
+    def _stacked_states(self, **inputs: Any) -> Float[Tensor, "n l layers d"]:
+        return torch.stack([*self._run_backbone(**inputs)], dim=2)
 
     def encode(
         self,
@@ -333,45 +335,53 @@ class Encoder(nn.Module):
         prompt_name: str | None = None,
         prompt: str | None = None,
     ) -> Float[Tensor, "*n d"]:
-        """Return unit rows (float32, on the CPU, in the order given): a dot product of two rows is
-        their cosine.
+        """Return one unit row per sentence: a dot product of two rows is their cosine.
 
-        prompt: text before each sentence, also by its name in `prompts`; None: the encoder's own,
-            if it has one. Dropout is off. Equal sentences are encoded once. Longer sentences are
-            cut at `max_seq_length`, and one warning counts them. One string gives its vector [d].
-            With normalize_embeddings=False the vectors are as pooled. Raises EncoderError for a
-            sentence that is no string, and for vectors that are not finite."""
+        Dropout is off. Equal sentences are encoded once. Longer sentences are cut at
+        `max_seq_length`, and one warning counts them.
+
+        Args:
+            sentences: Any number of them; one string gives its vector [d].
+            batch_size: At most so many sentences at a time.
+            normalize_embeddings: False returns the vectors as pooled.
+            prompt_name: Name of a prompt in `prompts`.
+            prompt: Text before each sentence; None takes the encoder's own, if it has one.
+
+        Returns:
+            float32, on the CPU, in the order given.
+
+        Raises:
+            EncoderError: A sentence is no string, or a vector is not finite.
+
+        Example:
+            vectors = encoder.encode(["A dog barks.", "A cat sleeps."])
+            cosine = vectors[0] @ vectors[1]
+        """
         if prompt_name is not None and prompt_name not in self.prompts:
-            raise EncoderError(
-                f"{self.source} has no prompt "
-                f"{prompt_name!r}{did_you_mean(prompt_name, self.prompts)}"
-            )
+            near = did_you_mean(prompt_name, self.prompts)
+            raise EncoderError(f"{self.source} has no prompt {prompt_name!r}{near}")
         if prompt is None:
-            prompt = self.reading.prompt if prompt_name is None else self.prompts[prompt_name]
-        if isinstance(sentences, str):
-            rows = self.encode(
-                [sentences], batch_size, normalize_embeddings=normalize_embeddings, prompt=prompt
-            )
-            return rows[0]
-        places: dict[str, int] = {}
-        index = [
-            places.setdefault(text, len(places))
-            for texts in sentence_chunks(sentences)
-            for text in texts
-        ]
-        rows, cut = self._cut_rows(places, self.max_seq_length, self._template, prompt)
+            prompt = self.spec.prompt if prompt_name is None else self.prompts[prompt_name]
+        is_one = isinstance(sentences, str)
+        # Suites repeat sentences: each distinct text gets a number, and is encoded once.
+        numbers: dict[str, int] = {}
+        index = []
+        for texts in sentence_chunks([sentences] if is_one else sentences):
+            index += [numbers.setdefault(text, len(numbers)) for text in texts]
+        rows, cut = self._cut_rows(numbers, self.max_seq_length, self._template, prompt)
         if cut:
             text = "%d of %d distinct sentences are longer than %d tokens and were cut"
-            _LOG.warning(text, cut, len(places), self.max_seq_length)
+            _LOG.warning(text, cut, len(numbers), self.max_seq_length)
         vectors = torch.empty(len(rows), self.dimension)
-        skipped, multiple = self._count_skipped(prompt), _MULTIPLES.get(self.device.type, 1)
+        skipped = self._count_skipped(prompt)
+        multiple = _MULTIPLES.get(self.device.type, 1)
 
         def batch_of(index: np.ndarray) -> dict[str, Any]:
-            return rows.batch(index, multiple=multiple, most=self.max_seq_length) | {
-                "skipped": skipped
-            }
+            batch = rows.batch(index, multiple=multiple, most=self.max_seq_length)
+            return batch | {"skipped": skipped}
 
         self._compute(vectors, rows.lengths, batch_size, batch_of)
+        # Before equal sentences are repeated, so that the first one is named.
         broken = (~vectors.isfinite().all(dim=1)).nonzero()
         if len(broken):
             number = index.index(int(broken[0]))
@@ -379,19 +389,22 @@ class Encoder(nn.Module):
                 f"{self.source}: the vector of sentence {number} is not finite; its "
                 "weights are broken"
             )
-        if len(places) < len(index):
+        if len(numbers) < len(index):
             vectors = vectors[torch.tensor(index, dtype=torch.long)]
-        return functional.normalize(vectors, dim=1) if normalize_embeddings else vectors
+        if normalize_embeddings:
+            vectors = functional.normalize(vectors, dim=1)
+        return vectors[0] if is_one else vectors
 
     @staticmethod
     def similarity(
         first: Float[Tensor, "*n d"], second: Float[Tensor, "*m d"]
     ) -> Float[Tensor, "n m"]:
-        """Return the cosines of each vector of `first` with each of `second`; one vector counts as
-        one row."""
-        rows, columns = (
-            functional.normalize(torch.atleast_2d(side), dim=1) for side in (first, second)
-        )
+        """Return the cosines of all vectors of `first` with all of `second`.
+
+        One vector counts as one row.
+        """
+        rows = functional.normalize(torch.atleast_2d(first), dim=1)
+        columns = functional.normalize(torch.atleast_2d(second), dim=1)
         return rows @ columns.T
 
     def _compute(
@@ -401,8 +414,10 @@ class Encoder(nn.Module):
         batch_size: int,
         batch_of: Callable[[np.ndarray], Mapping],
     ) -> None:
-        """Fill `result` with `forward` of all rows, without dropout; batch_of: row numbers ->
-        batch."""
+        """Fill `result` with `forward` of all rows, without dropout.
+
+        batch_of: row numbers -> batch.
+        """
         tokens = _CPU_TOKENS if self.device.type == "cpu" else None
         with torch.no_grad(), eval_mode(self), self._autocast(self.precision), self._narrow():
             for index in length_sorted_batches(lengths, rows=batch_size, tokens=tokens):
@@ -414,8 +429,7 @@ class Encoder(nn.Module):
 
     @contextmanager
     def encode_as_in_training(self) -> Iterator[None]:
-        """Let `encode` and `score` compute in `training_precision` too: dev between the steps need
-        not be exact."""
+        """Let `encode` and `score` compute in `training_precision` too, for dev between steps."""
         precision = self.precision
         self.precision = self.training_precision
         try:
@@ -424,30 +438,24 @@ class Encoder(nn.Module):
             self.precision = precision
 
     def _autocast(self, precision: str) -> AbstractContextManager:
-        """Return the context of a precision; within a caller's it caches no weights, which would
-        have no gradient."""
         if precision == "fp32":
             return nullcontext()
         kind = self.device.type
-        return torch.autocast(
-            kind, dtype=HALF[precision], cache_enabled=not torch.is_autocast_enabled(kind)
-        )
+        # Within a caller's autocast nothing is cached: weights cast here would have no gradient.
+        is_outermost = not torch.is_autocast_enabled(kind)
+        return torch.autocast(kind, dtype=HALF[precision], cache_enabled=is_outermost)
 
     def _narrow(self) -> AbstractContextManager:
-        """Return a context in which states between layers are bf16 on a CPU, a fifth faster
-        (benchmarks/encode.py).
+        """Return a context in which states between layers are bf16 on a CPU.
 
-        Under autocast alone a float32 embedding would keep them float32. Sums are in float32 all
-        the same."""
-        if (
-            self.precision != "bf16"
-            or self.device.type != "cpu"
-            or self.backbone.config.model_type not in PACKABLE
-        ):
+        That is a fifth faster (benchmarks/encode.py). Under autocast alone a float32 embedding
+        would keep them float32. Sums are in float32 all the same.
+        """
+        is_narrow = self.precision == "bf16" and self.device.type == "cpu"
+        if not is_narrow or self.backbone.config.model_type not in PACKABLE:
             return nullcontext()
-        return self.backbone.base_model.embeddings.register_forward_hook(
-            lambda _, __, states: states.bfloat16()
-        )
+        embeddings = self.backbone.base_model.embeddings
+        return embeddings.register_forward_hook(lambda _, __, states: states.bfloat16())
 
     def save(
         self,
@@ -456,13 +464,23 @@ class Encoder(nn.Module):
         card: dict[str, Any] | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        """Write the encoder so that AutoModel, SentenceTransformer and from_pretrained read one
-        embedding from it.
+        """Write the encoder so that AutoModel, SentenceTransformer and from_pretrained read it.
 
-        The first two return it as `forward` does, not normalised. A saved encoder in `folder` is
-        replaced at the very end; EncoderError if the folder contains other files, or cannot be
-        written. card: language, license, base_model, datasets, metrics, tags, title and description
-        of README.md. dtype: torch.float16 halves the file."""
+        All three return the same embedding; the first two as `forward` does, not normalised. A
+        saved encoder in `folder` is replaced at the very end.
+
+        Args:
+            folder: A new or empty folder, or one with a saved encoder.
+            card: language, license, base_model, datasets, metrics, tags, title and description of
+                README.md.
+            dtype: torch.float16 halves the file.
+
+        Raises:
+            EncoderError: The folder contains other files, or cannot be written.
+
+        Example:
+            encoder.save("my-encoder", card={"language": "en"})
+        """
         with replace_encoder(folder) as fresh:
             self._write(fresh, card or {}, dtype)
 
@@ -477,20 +495,23 @@ class Encoder(nn.Module):
         private: bool = False,
         dry_run: bool = False,
     ) -> list[str]:
-        """Upload the files of `save` to the hub and return them; `dry_run` sends nothing. RunError
-        if that fails."""
+        """Upload the files of `save` to the hub and return their names.
+
+        dry_run: send nothing. Raises RunError if the upload fails.
+        """
         with tempfile.TemporaryDirectory() as scratch:
-            self.save(Path(scratch) / "encoder", card=card)
-            return [
-                *push_folder(Path(scratch) / "encoder", repo_id, private=private, dry_run=dry_run)
-            ]
+            folder = Path(scratch) / "encoder"
+            self.save(folder, card=card)
+            return [*push_folder(folder, repo_id, private=private, dry_run=dry_run)]
 
     def restore(self, folder: str | Path) -> None:
-        """Load the weights that `save` wrote to `folder`; EncoderError if they are of another
-        model."""
+        """Load the weights that `save` wrote to `folder`.
+
+        Raises EncoderError if they are of another model.
+        """
         load_weights(self.backbone, Path(folder))
+        # Layers over the pooling are in folders of their own, one for each module.
         if self.dense is not None:
             saved = find_checkpoint(str(Path(folder).absolute()))
-            self.dense.load_state_dict(
-                load_dense(saved, self.backbone.config.hidden_size).state_dict()
-            )
+            layers = load_dense(saved, self.backbone.config.hidden_size)
+            self.dense.load_state_dict(layers.state_dict())

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from workbench.checkpoints import Reading
+from workbench.checkpoints import EncodingSpec
 from workbench.config import Pooling
 from workbench.encoder._tokens import token_ids
 from workbench.errors import EncoderError
@@ -32,20 +32,23 @@ def pool(
     if pooling in ("cls", "pooler"):
         return _widen(last[:, 0])
     if pooling == "last":
-        place = (chosen * torch.arange(chosen.shape[1], device=chosen.device)).amax(dim=1)
-        return _widen(last.gather(1, place[:, None, None].expand(-1, 1, last.shape[2])).squeeze(1))
+        columns = torch.arange(chosen.shape[1], device=chosen.device)
+        place = (chosen * columns).amax(dim=1)
+        index = place[:, None, None].expand(-1, 1, last.shape[2])
+        return _widen(last.gather(1, index).squeeze(1))
     if pooling == "max":
-        return _widen(
-            last.masked_fill(~chosen.unsqueeze(-1), torch.finfo(last.dtype).min).amax(dim=1)
-        )
+        lowest = torch.finfo(last.dtype).min
+        return _widen(last.masked_fill(~chosen.unsqueeze(-1), lowest).amax(dim=1))
     if pooling not in (*MEANS, "mask"):
         raise EncoderError(f"pool() has no branch for pooling {pooling!r}")
     states = _widen(last)
     if pooling in FIRST_LAYER:
-        states = (_widen(hidden_states[FIRST_LAYER[pooling]]) + states) / 2
+        first = _widen(hidden_states[FIRST_LAYER[pooling]])
+        states = (first + states) / 2
     weights = chosen.to(states.dtype)
     # A batched product instead of a masked copy of all states: several times cheaper on a CPU.
-    return torch.bmm(weights.unsqueeze(1), states).squeeze(1) / weights.sum(dim=1, keepdim=True)
+    sums = torch.bmm(weights.unsqueeze(1), states).squeeze(1)
+    return sums / weights.sum(dim=1, keepdim=True)
 
 
 def _widen(states: Tensor) -> Tensor:
@@ -58,11 +61,10 @@ _MASK = "[MASK]"
 
 
 class Template:
-    """A template such as 'This sentence of "{sentence}" means [MASK].' with the mask token of a
-    tokenizer."""
+    """A template such as 'This sentence of "{sentence}" means [MASK].' for a tokenizer."""
 
-    def __init__(self, reading: Reading, tokenizer: Any) -> None:
-        text = reading.template
+    def __init__(self, spec: EncodingSpec, tokenizer: Any) -> None:
+        text = spec.template
         if text is None or text.count(_SLOT) != 1 or text.count(_MASK) != 1:
             raise EncoderError(
                 f"pooling 'mask' needs a template with one {_SLOT} and one {_MASK}, such as "
@@ -70,7 +72,9 @@ class Template:
             )
         if tokenizer.mask_token is None:
             raise EncoderError("pooling 'mask' reads the [MASK] token, and this tokenizer has none")
-        self._reading, self._tokenizer, self._mask_id = reading, tokenizer, tokenizer.mask_token_id
+        self._spec = spec
+        self._tokenizer = tokenizer
+        self._mask_id = tokenizer.mask_token_id
         self._before, self._after = text.replace(_MASK, tokenizer.mask_token).split(_SLOT)
         self._mask_last = text.index(_MASK) > text.index(_SLOT)
         # In tokens, without a sentence, special ones included.
@@ -78,36 +82,36 @@ class Template:
 
     def wrap(self, sentences: list[str]) -> list[list[int]]:
         """Return the token ids of the template around each sentence."""
-        return self._ids([self._reading.add_full_stop(sentence) for sentence in sentences])
+        return self._ids([self._spec.add_full_stop(sentence) for sentence in sentences])
 
     def cut(self, sentence: str, limit: int) -> list[int]:
-        """Return the token ids of the whole template around a sentence that is cut, as PromptBERT
-        cuts it."""
+        """Return the token ids of the whole template around a sentence, `limit` at most."""
         if self.length >= limit:
             raise EncoderError(
                 f"the template alone has {self.length} tokens; raise train_length above "
                 f"that, it is {limit}"
             )
-        sentence = self._reading.add_full_stop(sentence)
+        # PromptBERT cuts the text of the sentence, not the ids, so that the template stays whole.
+        # A text that is cut may have other tokens, so this is repeated until it fits.
+        sentence = self._spec.add_full_stop(sentence)
         [ids] = self._ids([sentence])
         while (excess := len(ids) - limit) > 0:
             pieces = self._tokenizer(
                 sentence, add_special_tokens=False, return_offsets_mapping=True, verbose=False
             )
             spans = pieces["offset_mapping"]
-            sentence = sentence[: spans[max(0, len(spans) - excess)][0]].rstrip()
+            end, _ = spans[max(0, len(spans) - excess)]
+            sentence = sentence[:end].rstrip()
             [ids] = self._ids([sentence])
         return ids
 
     def _ids(self, sentences: list[str]) -> list[list[int]]:
-        return token_ids(
-            self._tokenizer, [self._before + sentence + self._after for sentence in sentences]
-        )
+        texts = [self._before + sentence + self._after for sentence in sentences]
+        return token_ids(self._tokenizer, texts)
 
     def mask_position(self, ids: Int[Tensor, "n l"]) -> Bool[Tensor, "n l"]:
-        """Return True at the template's own mask in each row, even if the sentence contains mask
-        tokens too."""
+        """Return True at the template's own mask, even if the sentence contains mask tokens too."""
         masks = ids == self._mask_id
-        if self._mask_last:
+        if self._mask_last:  # count from the right
             return masks & (masks.flip(1).cumsum(1).flip(1) == 1)
         return masks & (masks.cumsum(1) == 1)

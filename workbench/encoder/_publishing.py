@@ -32,10 +32,12 @@ def push_folder(
     dry_run: bool = False,
     **facts: Any,
 ) -> Pushed:
-    """Upload the files that `save` wrote to `repo_id` and return them; `dry_run` sends nothing.
+    """Upload the files that `save` wrote to `repo_id` and return them.
 
-    metrics: suite -> metric -> value, for the model-index of its card. note: a sentence at the end
-    of the card. facts: other fields of the card. Raises RunError if a file is missing or a link.
+    metrics: suite -> metric -> value, for the model-index of its card.
+    note: a sentence at the end of the card. facts: other fields of the card.
+    dry_run: send nothing.
+    Raises RunError if a file is missing or a link, or if the upload fails.
     """
     from huggingface_hub import CommitOperationAdd, HfApi, ModelCard
 
@@ -51,6 +53,7 @@ def push_folder(
         if not dry_run:
             card.validate()  # before a repository is made
             HfApi().create_repo(repo_id, private=private, exist_ok=True)
+            # The card is sent from memory: the saved folder stays as its run's checksum has it.
             contents = {name: folder / name for name in pushed} | {_CARD: pushed.card.encode()}
             operations = [CommitOperationAdd(name, content) for name, content in contents.items()]
             HfApi().create_commit(repo_id, operations, commit_message="Push a saved encoder")
@@ -68,12 +71,14 @@ def _saved_files(folder: Path) -> Pushed:
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if not SAVED_BY_ENCODER.fullmatch(name):
-            files.left_out += [name] if path.is_symlink() or not path.is_dir() else []
+            if path.is_symlink() or not path.is_dir():
+                files.left_out.append(name)
         elif path.is_symlink():
             raise RunError(f"{path} is a link, which may lead anywhere; put a copy in its place")
         elif path.is_file():
             files[name] = path.stat().st_size
-    if missing := sorted(_REQUIRED - {*files}):
+    missing = sorted(_REQUIRED - {*files})
+    if missing:
         raise RunError(f"{folder} has no {', '.join(missing)}; save the encoder again")
     return files
 
@@ -93,13 +98,15 @@ def _eval_results(metrics: dict[str, Any]) -> list[Any]:
 
 
 def push_run(run: Run, repo_id: str, **options: Any) -> Pushed:
-    """Upload the encoder of a trained run with a card of its scores; other arguments as for
-    `push_folder`.
+    """Upload the encoder of a trained run with a card of its scores.
 
+    options: those of `push_folder`.
     Raises RunError or EncoderError if the run is not finished, or its encoder was changed since.
     """
     if not (run.path / "encoder" / _CARD).is_file():
         raise RunError(f"{run.path} has no saved encoder: push a run that was trained")
+    # encoder_folder compares the files with the checksum that the run stored.
     path = run.path.resolve()
-    options |= {"metrics": run.metrics(), "model_name": f"{run.config.method}-{path.name}"}
-    return push_folder(encoder_folder(path), repo_id, **options)
+    name = f"{run.config.method}-{path.name}"
+    folder = encoder_folder(path)
+    return push_folder(folder, repo_id, metrics=run.metrics(), model_name=name, **options)

@@ -1,5 +1,4 @@
-"""Save an encoder: files of transformers in the root, those of SentenceTransformer and a model card
-next to them."""
+"""Save an encoder: files of transformers in the root, of SentenceTransformer in folders, a card."""
 
 import json
 import re
@@ -15,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
 
-from workbench.checkpoints import FLAGS, HUB_ID, SETTINGS_FILE, STEPS, USAGE_FILE, Reading
+from workbench.checkpoints import FLAGS, HUB_ID, SETTINGS_FILE, STEPS, USAGE_FILE, EncodingSpec
 from workbench.config import BUNDLED_MODELS
 from workbench.data import CATALOGUE
 from workbench.encoder._loading import Normalize, Truncate, quiet
@@ -41,12 +40,15 @@ _MARKUP = re.compile(r"[<>&`*\[\]|~$\\]|^[#+=-]")
 
 @contextmanager
 def replace_encoder(folder: str | Path) -> Iterator[Path]:
-    """Yield a new folder that becomes `folder` at the end; only an empty folder or an encoder is
-    replaced."""
+    """Yield a new folder that becomes `folder` at the end.
+
+    Only an empty folder or an encoder is replaced; EncoderError for any other, or if it cannot be
+    written.
+    """
     target = Path(folder).expanduser().absolute()
-    if target.exists() and not (
-        target.is_dir() and (not any(target.iterdir()) or (target / "config.json").is_file())
-    ):
+    is_encoder = (target / "config.json").is_file()
+    is_empty = target.is_dir() and not any(target.iterdir())
+    if target.exists() and not (is_encoder or is_empty):
         raise EncoderError(
             f"{target} exists and is no saved encoder; it is left as it is: give another folder"
         )
@@ -60,21 +62,22 @@ def replace_encoder(folder: str | Path) -> Iterator[Path]:
 
 def save_encoder(folder: Path, encoder: Any, card: dict[str, Any], dtype: torch.dtype) -> None:
     """Write an Encoder into `folder` for transformers, SentenceTransformer and this library."""
-    backbone, reading, limit = encoder.backbone, encoder.reading, encoder.max_seq_length
-    pooling, prompts = reading.pooling, encoder.prompts
+    backbone = encoder.backbone
+    spec = encoder.spec
+    limit = encoder.max_seq_length
+    if spec.pooling not in STEPS:
+        raise EncoderError(
+            f"pooling {spec.pooling!r} cannot be saved: STEPS in workbench/checkpoints has no "
+            "entry for it; add its form as modules of a SentenceTransformer there"
+        )
     save_checkpoint(folder, backbone, encoder.tokenizer, limit, dtype)
-    usage: dict[str, Any] = {"prompts": prompts}
-    cuts: dict[str, Any] = {"max_seq_length": limit, "do_lower_case": False}
-    if pooling in FIRST_LAYER:
-        cuts["config_args"] = {"output_hidden_states": True}
-    files: dict[str, Any] = {"sentence_bert_config.json": cuts}
-    modules = [_pooling_module(step, backbone, reading, dtype) for step in STEPS[pooling]]
-    for layer in encoder.dense or ():
-        if isinstance(layer, Truncate):
-            usage["truncate_dim"] = layer.width
-        else:
-            modules.append(_layer_module(layer, dtype))
+    modules = [_pooling_module(step, backbone, spec, dtype) for step in STEPS[spec.pooling]]
+    # SentenceTransformer cuts vectors after its last module, so this layer is no module.
+    modules += [
+        _layer_module(part, dtype) for part in encoder.dense or () if not isinstance(part, Truncate)
+    ]
     entries = [{"idx": 0, "name": "0", "path": "", "type": f"{_MODULES}Transformer"}]
+    files: dict[str, Any] = {}
     for number, (kind, facts, weights) in enumerate(modules, 1):
         path = f"{number}_{kind}"
         module = _MASK_MODULE if kind == "MaskPooling" else f"{_MODULES}{kind}"
@@ -84,52 +87,71 @@ def save_encoder(folder: Path, encoder: Any, card: dict[str, Any], dtype: torch.
         if weights:
             (folder / path).mkdir()
             save_file(weights, folder / path / "model.safetensors")
-    default = next((name for name, text in prompts.items() if text == reading.prompt), None)
-    usage |= {"default_prompt_name": default, "similarity_fn_name": reading.similarity}
-    files[USAGE_FILE] = usage
     files["modules.json"] = entries
-    usual = asdict(Reading(caution=reading.caution))
-    other = {name: value for name, value in asdict(reading).items() if value != usual[name]}
-    files[SETTINGS_FILE] = {"pooling": pooling} | other
+    files["sentence_bert_config.json"] = {"max_seq_length": limit, "do_lower_case": False}
+    if spec.pooling in FIRST_LAYER:
+        files["sentence_bert_config.json"]["config_args"] = {"output_hidden_states": True}
+    files[USAGE_FILE] = _usage(encoder)
+    # Settings at their defaults are left out; a caution concerns the published checkpoint alone.
+    usual = asdict(EncodingSpec(caution=spec.caution))
+    other = {name: value for name, value in asdict(spec).items() if value != usual[name]}
+    files[SETTINGS_FILE] = {"pooling": spec.pooling} | other
     for name, content in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    width = backbone.config.hidden_size
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    config = backbone.config
     kind = (
-        f"{backbone.config.model_type} encoder, {width} dimensions, pooling {pooling}, at "
-        f"most {limit} tokens"
+        f"{config.model_type} encoder, {config.hidden_size} dimensions, pooling {spec.pooling}, "
+        f"at most {limit} tokens, compared by {spec.similarity}"
     )
-    kind += f", compared by {reading.similarity}"
-    kind += f", with the prompt {reading.prompt!r} before each sentence" if reading.prompt else ""
+    if spec.prompt:
+        kind += f", with the prompt {spec.prompt!r} before each sentence"
     code = [
-        "from workbench import Encoder",
-        "embeddings = Encoder.from_pretrained(folder).encode(sentences)",
+        "from sentence_transformers import SentenceTransformer",
+        "embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised",
     ]
-    if pooling != "mask":  # no module of sentence-transformers reads a template
-        use = "embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised"
-        code = ["from sentence_transformers import SentenceTransformer", use]
+    if spec.pooling == "mask":  # no module of sentence-transformers reads a template
+        code = [
+            "from workbench import Encoder",
+            "embeddings = Encoder.from_pretrained(folder).encode(sentences)",
+        ]
     write_card(folder, card, kind, code)
 
 
-def _pooling_module(step: str, backbone: Any, reading: Reading, dtype: torch.dtype) -> Module:
+def _usage(encoder: Any) -> dict[str, Any]:
+    """Return config_sentence_transformers.json: prompts, similarity and columns of an Encoder."""
+    prompts = encoder.prompts
+    usage = {"prompts": prompts}
+    if encoder.dense and isinstance(encoder.dense[-1], Truncate):
+        usage["truncate_dim"] = encoder.dimension
+    default = [name for name, text in prompts.items() if text == encoder.spec.prompt]
+    usage["default_prompt_name"] = default[0] if default else None
+    usage["similarity_fn_name"] = encoder.spec.similarity
+    return usage
+
+
+def _pooling_module(step: str, backbone: Any, spec: EncodingSpec, dtype: torch.dtype) -> Module:
     """Return a step of a pooling as a module in the form that sentence-transformers 2 to 6 read."""
-    config = backbone.config
-    width, layers = config.hidden_size, config.num_hidden_layers
-    # The mean of two layers as a weighted mean of all, with two weights of 1.
+    width = backbone.config.hidden_size
+    if step == "Dense":
+        return _layer_module((backbone.pooler.dense, nn.Tanh()), dtype)
     if step == "WeightedLayerPooling":
+        # The mean of two layers as a weighted mean of all, with two weights of 1.
+        layers = backbone.config.num_hidden_layers
         chosen = torch.zeros(layers + 1)
-        chosen[[FIRST_LAYER[reading.pooling], layers]] = 1.0
+        chosen[[FIRST_LAYER[spec.pooling], layers]] = 1.0
         shape = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}
         return step, shape, {"layer_weights": chosen}
-    if step == "Dense":
-        return _layer_module(nn.Sequential(backbone.pooler.dense, nn.Tanh()), dtype)
     if step not in FLAGS:
         return step, {}, {}
-    flags = {
-        FLAGS[mode]: mode == step for mode in ("cls", "mean", "max", "mean_sqrt_len_tokens", step)
-    }
-    skips = {"include_prompt": False} if reading.skips_prompt else {}
-    return "Pooling", {"word_embedding_dimension": width} | flags | skips, {}
+    facts: dict[str, Any] = {"word_embedding_dimension": width}
+    # Version 2 knows four flags, and stops at another one.
+    for mode in ("cls", "mean", "max", "mean_sqrt_len_tokens", step):
+        facts[FLAGS[mode]] = mode == step
+    if spec.skips_prompt:
+        facts["include_prompt"] = False
+    return "Pooling", facts, {}
 
 
 def _layer_module(layer: Any, dtype: torch.dtype) -> Module:
@@ -144,11 +166,8 @@ def _layer_module(layer: Any, dtype: torch.dtype) -> Module:
         "bias": linear.bias is not None,
         "activation_function": f"{kind.__module__}.{kind.__name__}",
     }
-    return (
-        "Dense",
-        facts,
-        {f"linear.{part}": value.to(dtype) for part, value in linear.state_dict().items()},
-    )
+    weights = {f"linear.{part}": value.to(dtype) for part, value in linear.state_dict().items()}
+    return "Dense", facts, weights
 
 
 def save_checkpoint(
@@ -156,18 +175,17 @@ def save_checkpoint(
 ) -> None:
     """Write backbone and tokenizer into `folder` as transformers does."""
     state = backbone.state_dict()
-    # The pooler that AutoModel will build and this pooling does not read: the identity under its
-    # tanh. Without it, transformers would report missing weights at each load.
+    # AutoModel will build a pooler also if this pooling does not read it. Without weights for it
+    # transformers would report missing ones at each load: the identity under its tanh.
     with torch.device("meta"):
         whole = type(backbone)(backbone.config).state_dict()
-    shapes = {name: tensor.shape for name, tensor in whole.items() if name not in state}
-    state |= {
-        name: torch.eye(*shape) if len(shape) == 2 else torch.zeros(shape)
-        for name, shape in shapes.items()
-    }
+    for name, tensor in whole.items():
+        if name not in state:
+            make = torch.eye if tensor.ndim == 2 else torch.zeros
+            state[name] = make(*tensor.shape)
+    state = {name: tensor.to(dtype) for name, tensor in state.items()}
     tokenizer.model_max_length = limit
     with quiet():
-        state = {name: tensor.to(dtype) for name, tensor in state.items()}
         backbone.save_pretrained(folder, state_dict=state, max_shard_size="50GB")
         tokenizer.save_pretrained(folder)
 
@@ -180,27 +198,23 @@ def write_card(
     *,
     task: str = "sentence-similarity",
 ) -> None:
-    """Write README.md: `card` in YAML for the hub, the kind of the model and the code that uses it.
+    """Write README.md: `card` in YAML for the hub, the kind of the model and code that uses it.
 
     Names that are not on the hub and the folders of absolute paths are left out. task: as the hub
-    calls it."""
+    calls it.
+    """
     known = [*_CARD_FIELDS, "title", "description"]
-    if unknown := sorted(set(card) - set(known)):
+    unknown = sorted(set(card) - set(known))
+    if unknown:
         raise EncoderError(f"a model card has no field {unknown[0]!r}; it has {', '.join(known)}")
     fields = {name: card[name] for name in _CARD_FIELDS if card.get(name)}
-    fields |= {
-        name: _hub_ids(fields[name]) for name in ("base_model", "datasets") if name in fields
-    }
+    for name in ("base_model", "datasets"):
+        if name in fields:
+            fields[name] = _hub_ids(fields[name])
     fields["tags"] = sorted({"sentence-transformers", task, *card.get("tags", [])})
     header = ModelCardData(**fields, library_name="sentence-transformers", pipeline_tag=task)
-    lines = [
-        "---",
-        header.to_yaml(),
-        "---",
-        "",
-        f"# {markdown_line(card.get('title', 'Sentence encoder'))}",
-        "",
-    ]
+    title = markdown_line(card.get("title", "Sentence encoder"))
+    lines = ["---", header.to_yaml(), "---", "", f"# {title}", ""]
     if card.get("description"):
         lines += [markdown_line(card["description"]), ""]
     lines += [f"A {markdown_line(kind)}.", "", "```python", *code, "```", ""]
@@ -210,16 +224,16 @@ def write_card(
 def _hub_ids(names: Any) -> Any:
     """Return the hub ids of one name or several; None for local files and bundled encoders."""
     if not isinstance(names, str):
-        return list(dict.fromkeys(filter(None, map(_hub_ids, names)))) or None
+        ids = filter(None, map(_hub_ids, names))
+        return list(dict.fromkeys(ids)) or None
     if names in CATALOGUE:
         return CATALOGUE[names].hub.get("path")
-    is_public = HUB_ID.fullmatch(names) and names not in BUNDLED_MODELS and not Path(names).exists()
-    return names if is_public else None
+    is_local = names in BUNDLED_MODELS or Path(names).exists()
+    return names if HUB_ID.fullmatch(names) and not is_local else None
 
 
 def markdown_line(value: Any) -> str:
-    """Return a text as a line of Markdown that shows it as it is, without the folders of absolute
-    paths."""
+    """Return a line of Markdown that shows a text as it is, without folders of absolute paths."""
     text = _ABSOLUTE_PATH.sub("", str(value))
     seen = "".join(one if one.isprintable() else " " for one in text)
     return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", " ".join(seen.split()))

@@ -20,11 +20,12 @@ _CHUNK = 2048
 
 @dataclass(frozen=True)
 class TokenRows:
-    """The tokens of n sentences end to end: row i is flat[starts[i] : starts[i] + lengths[i]]; rows
-    may overlap.
+    """The tokens of n sentences end to end: row i is flat[starts[i] : starts[i] + lengths[i]].
 
-    padding: the id of the padding token. before, after: special tokens that a batch adds around
-        each row."""
+    Rows may overlap.
+    padding: the id of the padding token.
+    before, after: special tokens that a batch adds around each row.
+    """
 
     flat: Int[np.ndarray, " tokens"]
     starts: Int[np.ndarray, " n"]
@@ -41,7 +42,8 @@ class TokenRows:
             counts += map(len, rows)
             pieces.append(np.fromiter(chain.from_iterable(rows), np.int32))
         lengths = np.array(counts, dtype=np.int64)
-        return cls(np.concatenate(pieces), lengths.cumsum() - lengths, lengths, padding)
+        starts = lengths.cumsum() - lengths
+        return cls(np.concatenate(pieces), starts, lengths, padding)
 
     @classmethod
     def joined(cls, stores: Sequence["TokenRows"]) -> "TokenRows":
@@ -61,12 +63,18 @@ class TokenRows:
     def batch(
         self, rows: Sequence[int] | np.ndarray, *, multiple: int = 1, most: int | None = None
     ) -> dict[str, Any]:
-        """Return input_ids, attention_mask [n, l] and lengths (a list) of these rows, padded on the
-        right.
+        """Return input_ids, attention_mask [n, l] and lengths (a list), padded on the right.
 
         l is a multiple of `multiple`, but at most `most`.
         """
         index = np.asarray(rows, dtype=np.int64)
+        starts = self.starts[index]
+        ends = starts + self.lengths[index]
+        # Plain integers slice faster than those of numpy.
+        spans = zip(starts.tolist(), ends.tolist(), strict=True)
+        pieces = [self.flat[start:end] for start, end in spans]
+        if self.before or self.after:
+            pieces = [part for piece in pieces for part in (self.before, piece, self.after)]
         lengths = self.lengths[index] + len(self.before) + len(self.after)
         longest = int(lengths.max())
         width = -(-longest // multiple) * multiple
@@ -75,42 +83,39 @@ class TokenRows:
         mask = np.arange(width) < lengths[:, None]
         ids = np.full(mask.shape, self.padding, np.int64)
         # Row by row, the True cells of the mask are the tokens in order.
-        starts, ends = self.starts[index], self.starts[index] + self.lengths[index]
-        pieces = [
-            self.flat[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-        ]
-        if self.before or self.after:
-            pieces = [part for piece in pieces for part in (self.before, piece, self.after)]
         ids[mask] = np.concatenate(pieces)
-        batch = {
+        return {
             "input_ids": torch.from_numpy(ids),
             "attention_mask": torch.from_numpy(mask.astype(np.int64)),
+            "lengths": lengths.tolist(),
         }
-        return batch | {"lengths": lengths.tolist()}
 
 
 def length_sorted_batches(
     lengths: np.ndarray, *, rows: int, tokens: int | None
 ) -> Iterator[np.ndarray]:
-    """Yield indices by falling length, at most `rows` and `tokens` padded tokens (or one sentence)
-    per batch."""
+    """Yield indices by falling length: per batch at most `rows` and `tokens` padded tokens.
+
+    A sentence of more tokens is a batch of its own.
+    """
     order = np.argsort(-lengths, kind="stable")
     start = 0
     while start < len(order):
-        size = max(1, rows if tokens is None else min(rows, tokens // int(lengths[order[start]])))
+        longest = int(lengths[order[start]])
+        size = max(1, rows if tokens is None else min(rows, tokens // longest))
         yield order[start : start + size]
         start += size
 
 
 def apply_by_length(compute: Callable[..., Tensor], batch: dict[str, Tensor]) -> Tensor:
-    """Return `compute` of the rows of each length, without their padding, in the order of the
-    batch."""
+    """Return `compute` of the rows of each length, without padding, in the order of the batch."""
     lengths = batch["attention_mask"].sum(dim=1)
     order: list[int] = []
     results: list[Tensor] = []
     for length in lengths.unique().tolist():
         rows = (lengths == length).nonzero().squeeze(1)
-        results += compute(**{name: column[rows, :length] for name, column in batch.items()})
+        alike = {name: column[rows, :length] for name, column in batch.items()}
+        results += compute(**alike)
         order += rows.tolist()
     return pad_sequence([results[i] for i in np.argsort(order)], batch_first=True)
 
@@ -119,7 +124,8 @@ def sentence_chunks(sentences: Iterable[Any]) -> Iterator[list[str]]:
     """Yield the sentences in lists of at most 2,048; an empty one becomes a space, as in SimCSE.
 
     Raises EncoderError for one string instead of a list, and for a sentence that is no string, such
-    as nan."""
+    as nan.
+    """
     if isinstance(sentences, str):
         raise EncoderError(f"expected a list of sentences, got the string {sentences[:40]!r}")
     numbered = enumerate(sentences)
@@ -133,14 +139,15 @@ def sentence_chunks(sentences: Iterable[Any]) -> Iterator[list[str]]:
 
 
 def token_ids(tokenizer: Any, texts: list[str], *, special: bool = True) -> list[list[int]]:
-    """Return the ids of each text, whole, as the call of the tokenizer would; special: with special
-    tokens."""
-    kind, fast = type(tokenizer), PreTrainedTokenizerFast
-    if any(
-        getattr(kind, name, None) is not getattr(fast, name)
-        for name in ("__call__", "_encode_plus")
-    ):
-        return tokenizer(texts, add_special_tokens=special, verbose=False)["input_ids"]
+    """Return the ids of each text, whole, as a call of the tokenizer would.
+
+    special: with special tokens.
+    """
+    fast = PreTrainedTokenizerFast
+    # A tokenizer with a call of its own may change the text or the ids.
+    for name in ("__call__", "_encode_plus"):
+        if getattr(type(tokenizer), name, None) is not getattr(fast, name):
+            return tokenizer(texts, add_special_tokens=special, verbose=False)["input_ids"]
     # The same without the offsets, masks and strings that the call makes of every token
     # (benchmarks/encode.py).
     backend = tokenizer.backend_tokenizer
@@ -152,6 +159,9 @@ def token_ids(tokenizer: Any, texts: list[str], *, special: bool = True) -> list
 
 def special_tokens(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the special tokens that the tokenizer adds before and after the tokens of a text."""
-    [alone], [whole] = token_ids(tokenizer, ["a"], special=False), token_ids(tokenizer, ["a"])
-    place = next(i for i in range(len(whole)) if whole[i : i + len(alone)] == alone)
-    return tuple(whole[:place]), tuple(whole[place + len(alone) :])
+    # Found by comparison: a tokenizer's post-processor has no names for the two sides.
+    [alone] = token_ids(tokenizer, ["a"], special=False)
+    [whole] = token_ids(tokenizer, ["a"])
+    count = len(alone)
+    place = next(i for i in range(len(whole)) if whole[i : i + count] == alone)
+    return tuple(whole[:place]), tuple(whole[place + count :])

@@ -36,18 +36,20 @@ def reads_padding(backbone: Any, name: str, short: list[int], padding: int, limi
         batch = [torch.tensor(row) for row in rows]
         ids = pad_sequence(batch, batch_first=True, padding_value=padding)
         mask = pad_sequence([torch.ones_like(row) for row in batch], batch_first=True)
-        with (
-            torch.no_grad(),
-            refuse(f"{name} does not encode plain text of {ids.shape[1]} tokens", USE_ST + name),
-        ):
-            found = backbone(input_ids=ids, attention_mask=mask).last_hidden_state
-            return found.reshape(*ids.shape, backbone.config.hidden_size)
+        problem = f"{name} does not encode plain text of {ids.shape[1]} tokens"
+        with torch.no_grad(), refuse(problem, USE_ST + name):
+            last = backbone(input_ids=ids, attention_mask=mask).last_hidden_state
+            return last.reshape(*ids.shape, backbone.config.hidden_size)
 
     middle = len(short) // 2
-    few, many = (
-        [*short[:middle], *short[middle : middle + 1] * (length - len(short)), *short[middle:]]
-        for length in (_FEW, min(limit, _MANY))
-    )
+
+    def repeat_to(length: int) -> list[int]:
+        """Return a text of so many tokens: the word's middle token again and again."""
+        times = length - len(short)
+        return [*short[:middle], *short[middle : middle + 1] * times, *short[middle:]]
+
+    few = repeat_to(_FEW)
+    many = repeat_to(min(limit, _MANY))
     alone = states(short)
     beside_few = states(short, few)
     beside_many = states(short, many)
@@ -59,18 +61,17 @@ def reads_padding(backbone: Any, name: str, short: list[int], padding: int, limi
 
 
 def _differs(states: Tensor, expected: Tensor) -> bool:
-    """Return whether states are not those expected, by more than rounding; nan is no matter of a
-    trial."""
+    """Return whether states differ from those expected by more than rounding."""
+    # A comparison with nan is False: weights that are not finite are named by `encode`.
     difference = (states[:, : expected.shape[1]] - expected).abs()
     return bool((difference > _TOLERANCE * expected.abs().max()).any())
 
 
 @contextmanager
 def refuse(problem: str, remedy: str) -> Iterator[None]:
-    """Raise any error of the block as an EncoderError of one line, because each kind of model fails
-    in its own way."""
+    """Raise any error of the block as an EncoderError of one line."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # each kind of model fails in its own way
         reason = " ".join(str(error).split())[:160]
         raise EncoderError(f"{problem}: {type(error).__name__}: {reason}; {remedy}") from error

@@ -1,5 +1,10 @@
 """Evaluation: embeddings to correlations, accuracies, per-pair scores and rankings."""
 
+from workbench.evaluation._baselines import (
+    StaticWords as StaticWords,
+    TfIdf as TfIdf,
+    Whitened as Whitened,
+)
 from workbench.evaluation._evaluate import (
     Encode as Encode,
     Report as Report,

@@ -11,14 +11,14 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from workbench.baselines import StaticWords, TfIdf, Whitened
-from workbench.checkpoints import Reading, find_checkpoint
+from workbench.checkpoints import EncodingSpec, find_checkpoint
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES, Pairs, TransferTask, labels, load_sentences, load_suites
-from workbench.encoder import load_encoder
+from workbench.encoder import finite_array, load_encoder, unit_rows
 from workbench.errors import DataError, EncoderError, RunError
+from workbench.evaluation._baselines import StaticWords, TfIdf, Whitened
 from workbench.evaluation._transfer import Classifier, classify
-from workbench.methods.base import Method, finite_array, unit_rows
+from workbench.methods.base import Method
 from workbench.metrics import (
     alignment,
     kendall,
@@ -179,14 +179,12 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
         return TfIdf(sentences or [], words=config.words)
     checkpoint = find_checkpoint(config.encoder, config.revision)
     if config.template:
-        reading = Reading(
+        spec = EncodingSpec(
             "mask", config.template, ".", ".?\"'"
         )  # sentences end as PromptBERT ends them
     else:
-        reading = checkpoint.read(config.pooling) or Reading("cls")
-    encoder: Any = load_encoder(
-        checkpoint, reading, precision=config.precision, device=config.device
-    )
+        spec = checkpoint.spec(config.pooling) or EncodingSpec("cls")
+    encoder: Any = load_encoder(checkpoint, spec, precision=config.precision, device=config.device)
     if config.kind == "static":
         if checkpoint.kind != "transformer":
             raise EncoderError(

@@ -16,8 +16,8 @@ from torch import nn
 from torch.nn import functional
 
 from workbench.data import TransferTask, labels
+from workbench.encoder import distinct_vectors
 from workbench.errors import DataError
-from workbench.methods.base import distinct_vectors
 
 Classifier = Literal["sklearn", "senteval"]
 FOLDS = 10

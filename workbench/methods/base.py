@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,10 +14,10 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import set_seed
 
-from workbench.checkpoints import Checkpoint, Reading, find_checkpoint
+from workbench.checkpoints import Checkpoint, EncodingSpec, find_checkpoint
 from workbench.config import ContrastiveConfig, TrainingConfig
 from workbench.data import Sentences
-from workbench.encoder import Encoder, TokenRows, has_no_dropout, weights_checksum
+from workbench.encoder import Encoder, TokenRows, has_no_dropout, unit_rows, weights_checksum
 from workbench.errors import DataError, EncoderError
 from workbench.methods.distributed import gather_rows
 from workbench.methods.masked_language import MaskedLanguageModel
@@ -70,9 +69,9 @@ class Method(nn.Module):
     def load_start(self, **options: Any) -> Encoder:
         """Return the encoder that training begins with; options of `Encoder`."""
         checkpoint, pooling = self.find_start(), self.config.pooling
-        reading = checkpoint.read(pooling) or Reading(pooling)
+        spec = checkpoint.spec(pooling) or EncodingSpec(pooling)
         # Which the losses compare.
-        return Encoder(checkpoint, replace(reading, similarity="cosine"), **options)
+        return Encoder(checkpoint, replace(spec, similarity="cosine"), **options)
 
     def find_start(self) -> Checkpoint:
         """Return the checkpoint of the setting `encoder`.
@@ -242,70 +241,6 @@ class ContrastiveMethod(Method):
         of_processes = gather_rows(sums.sum(dim=0, keepdim=True))
         loss, count = of_processes.sum(dim=0)
         return {"mlm": self.config.mlm_weight * loss / count.clamp_min(1)}
-
-
-def unit_rows(
-    encode: Callable[[list[str]], Any], sentence1: Sequence[str], sentence2: Sequence[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return both sides of pairs as float64 [n, d] rows of length 1; each distinct sentence is
-    embedded once.
-
-    A zero vector stays zero: its cosine with everything is 0, as in the published evaluation. Rows
-    of an encoder whose similarity is the dot product stay as they are. Raises EncoderError unless
-    `encode` returns one row of finite numbers per sentence."""
-    if getattr(getattr(encode, "__self__", None), "similarity_name", "cosine") == "dot":
-        plain: Any = partial(encode, **{"normalize_embeddings": False})
-        vectors, (first, second) = distinct_vectors(plain, sentence1, sentence2)
-        return vectors[first], vectors[second]
-    vectors, (first, second) = distinct_vectors(encode, sentence1, sentence2)
-    # The largest coordinate first: the square of 1e200 would be infinite, that of 1e-200 nothing.
-    largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0)
-    vectors = vectors / np.where(largest == 0, 1.0, largest)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors = vectors / np.where(lengths == 0, 1.0, lengths)
-    return vectors[first], vectors[second]
-
-
-def distinct_vectors(
-    encode: Callable[[list[str]], Any], *lists: Sequence[str]
-) -> tuple[np.ndarray, list[list[int]]]:
-    """Return a float64 row for each distinct sentence of all lists, and for each list the rows of
-    its sentences.
-
-    Raises EncoderError unless `encode` returns one row of finite numbers per sentence.
-    """
-    place: dict[str, int] = {}
-    rows = [
-        [place.setdefault(sentence, len(place)) for sentence in sentences] for sentences in lists
-    ]
-    vectors = finite_array(encode(list(place)), "encode")
-    if vectors.ndim != 2 or len(vectors) != len(place) or not vectors.shape[1]:
-        raise EncoderError(
-            f"encode returned shape {vectors.shape} for {len(place)} sentences instead "
-            "of one row each"
-        )
-    return vectors, rows
-
-
-def finite_array(values: Any, source: str) -> np.ndarray:
-    """Return the tensors, arrays or lists that `source` ("encode" or "score") returned as one
-    float64 array.
-
-    Raises EncoderError unless they are finite numbers.
-    """
-    if isinstance(values, (list, tuple)) and values and isinstance(values[0], Tensor):
-        values = torch.stack(list(values))
-    if isinstance(values, Tensor):
-        values = values.detach().cpu().to_dense().double()  # numpy has no bf16
-    # Of scipy's sparse matrices, such as TfidfVectorizer's.
-    dense = getattr(values, "toarray", None)
-    try:
-        array = np.asarray(values if dense is None else dense(), dtype=np.float64)
-    except (TypeError, ValueError) as problem:
-        raise EncoderError(f"{source} returned no table of numbers ({problem})") from None
-    if not np.isfinite(array).all():
-        raise EncoderError(f"{source} returned nan or infinity; the encoder is broken or diverged")
-    return array
 
 
 def training_sentences(method: Method, data: Any, *, templates: bool = False) -> list[str]:

@@ -32,7 +32,7 @@ class MaskedLanguageModel(nn.Module):
             raise EncoderError(
                 "mlm_weight with a template would mask the template's words; set another pooling"
             )
-        self.head = encoder.word_head()
+        self.head = encoder.mlm_head()
         self.mask_id, self.vocabulary = tokenizer.mask_token_id, len(tokenizer)
         self.special = torch.tensor(tokenizer.all_special_ids)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from workbench.config import CONFIGS, RankEncoderConfig
 from workbench.data import Sentences, load_sentences
-from workbench.encoder import FixedEncoder
+from workbench.encoder import FrozenEncoder
 from workbench.errors import EncoderError
 from workbench.losses import kept_pairs, rank_mse
 from workbench.methods.base import ContrastiveMethod
@@ -82,7 +82,7 @@ class RankDistillation:
         return {"info_nce": contrastive, "rank_mse": distilled}
 
 
-def load_e1(config: RankEncoderConfig) -> Teacher | FixedEncoder:
+def load_e1(config: RankEncoderConfig) -> Teacher | FrozenEncoder:
     """Load E1, frozen.
 
     Raises EncoderError if it is missing or unfinished, or if its pooling is unknown.

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from workbench.checkpoints import Reading, published_reading
+from workbench.checkpoints import EncodingSpec, published_spec
 from workbench.config import RankEncoderConfig
 from workbench.data import Sentences
 from workbench.encoder import Encoder, replace_encoder
@@ -65,11 +65,11 @@ class RankMethod(ContrastiveMethod):
         # E2 reads a template only if the setting says so; the ends of sentences are E1's, so that
         # both see the same text.
         checkpoint = self.find_start()
-        reading = checkpoint.read(config.pooling, config.template) or Reading("cls")
-        of_base = published_reading(config.base)
-        if reading.template is not None and of_base is not None:
-            reading = replace(reading, full_stop=of_base.full_stop, endings=of_base.endings)
-        return Encoder(checkpoint, reading, **options)
+        spec = checkpoint.spec(config.pooling, config.template) or EncodingSpec("cls")
+        of_base = published_spec(config.base)
+        if spec.template is not None and of_base is not None:
+            spec = replace(spec, full_stop=of_base.full_stop, endings=of_base.endings)
+        return Encoder(checkpoint, spec, **options)
 
     def encode(
         self,

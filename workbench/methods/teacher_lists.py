@@ -11,7 +11,7 @@ from torch import Tensor
 
 from workbench import losses
 from workbench.config import RankCSEConfig
-from workbench.encoder import FixedEncoder
+from workbench.encoder import FrozenEncoder
 from workbench.methods.base import ContrastiveMethod
 from workbench.methods.distributed import gather_rows
 from workbench.teachers import Teacher, cached_embeddings, load_teacher
@@ -44,7 +44,7 @@ class TeacherLists:
             embeddings = cached_embeddings(teacher, sentences, folder=self.config.cache)
             self.embeddings.append(embeddings)
 
-    def load_teacher(self, name: str) -> Teacher | FixedEncoder:
+    def load_teacher(self, name: str) -> Teacher | FrozenEncoder:
         """Load the teacher called `name`, read as the settings say."""
         config = self.config
         return load_teacher(

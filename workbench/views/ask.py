@@ -135,12 +135,12 @@ class Vectors:
         if not isinstance(encoder, str | Path):
             return encoder
         checkpoint = find_checkpoint(str(encoder))
-        return load_encoder(checkpoint, checkpoint.read(), precision="fp32")
+        return load_encoder(checkpoint, checkpoint.spec(), precision="fp32")
 
     @_without_warnings()
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
         """Return [n, d], float64."""
-        from workbench.methods.base import unit_rows
+        from workbench.encoder import unit_rows
 
         if new := [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._rows]:
             encode = getattr(self.model, "encode", self.model)

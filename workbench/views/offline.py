@@ -88,7 +88,7 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         > 0,
         f"has pooling {encoder.pooling!r}": encoder.pooling not in _POOLINGS,
         "has dense layers": encoder.dense is not None,
-        "has a prompt": bool(encoder.reading.prompt),
+        "has a prompt": bool(encoder.spec.prompt),
         "compares by dot products": encoder.similarity_name != "cosine",
         "lacks one of the tokens [CLS], [SEP] and [UNK]": None in named.values(),
         "has more tokens than rows of its table": len(encoder.tokenizer) > config.vocab_size,

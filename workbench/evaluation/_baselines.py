@@ -1,5 +1,7 @@
-"""Untrained baselines of the papers; BERT-flow is not implemented, data/published has its
-numbers."""
+"""Untrained baselines of the papers.
+
+BERT-flow is not implemented; data/published has its numbers.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,9 +16,9 @@ from workbench.encoder import Encoder
 
 
 class Whitened:
-    """Pooled vectors of an encoder, whitened in float64 by PCA (BERT-whitening sec. 3) fitted on
-    some sentences.
+    """Pooled vectors of an encoder, whitened by PCA (BERT-whitening sec. 3), in float64.
 
+    sentences: those that the PCA is fitted on.
     width: directions kept, by falling variance; None: every direction in which the vectors vary.
     """
 
@@ -29,7 +31,7 @@ class Whitened:
         vectors = encoder.encode(sentences, normalize_embeddings=False).double().numpy()
         self.pca = PCA(whiten=True, svd_solver="covariance_eigh").fit(vectors)
         variances = self.pca.explained_variance_
-        # LayerNorm leaves one with rounding errors only.
+        # LayerNorm fixes the mean of the coordinates, so one direction has rounding errors only.
         directions = int((variances > 1e-10 * variances[0]).sum())
         self.width = width or directions
         if not 0 < self.width <= directions:
@@ -39,13 +41,12 @@ class Whitened:
 
     def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
         pooled = self.encoder.encode(sentences, batch_size, normalize_embeddings=False)
-        vectors = self.pca.transform(pooled.double().numpy())
-        return functional.normalize(torch.from_numpy(vectors[:, : self.width]), dim=1).float()
+        vectors = torch.from_numpy(self.pca.transform(pooled.double().numpy()))
+        return functional.normalize(vectors[:, : self.width], dim=1).float()
 
 
 class StaticWords:
-    """The mean of the backbone's word embeddings over a sentence's tokens, without special tokens
-    or any layer."""
+    """The mean of the backbone's word embeddings, without special tokens or any layer."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
@@ -53,30 +54,31 @@ class StaticWords:
 
     def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
         rows = self.encoder.bare_rows(sentences)
-        tokens, starts = torch.from_numpy(rows.flat).long(), torch.from_numpy(rows.starts)
-        return functional.normalize(
-            functional.embedding_bag(tokens, self.table, starts, mode="mean"), dim=1
-        )
+        tokens = torch.from_numpy(rows.flat).long()
+        starts = torch.from_numpy(rows.starts)
+        means = functional.embedding_bag(tokens, self.table, starts, mode="mean")
+        return functional.normalize(means, dim=1)
 
 
 class TfIdf:
-    """Word counts, weighted by log((1 + n) / (1 + sentences with the word)) + 1 over the sentences
-    fitted on.
+    """Word counts, weighted by log((1 + n) / (1 + df)) + 1.
 
+    df of the n sentences that it is fitted on have the word; scikit-learn's smoothed idf.
     `encode` is dense, as wide as the vocabulary: use `score` for large suites.
     """
 
     def __init__(self, sentences: Sequence[str], *, words: int | None = None) -> None:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        self._vectorizer: Any = TfidfVectorizer(
-            token_pattern=r"(?u)\b\w+\b", max_features=words
-        ).fit(sentences)
+        # scikit-learn's own pattern would drop words of one letter.
+        self._vectorizer: Any = TfidfVectorizer(token_pattern=r"(?u)\b\w+\b", max_features=words)
+        self._vectorizer.fit(sentences)
 
     def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
         return torch.from_numpy(self._vectorizer.transform(sentences).toarray()).float()
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
         """Return the cosine of each pair, without dense vectors."""
-        first, second = self._vectorizer.transform(sentence1), self._vectorizer.transform(sentence2)
+        first = self._vectorizer.transform(sentence1)
+        second = self._vectorizer.transform(sentence2)
         return np.asarray(first.multiply(second).sum(axis=1), dtype=np.float64).ravel()

@@ -1,5 +1,7 @@
-"""Attention without padding on a GPU; on a CPU cheap dropout, and padding that attention alone
-computes."""
+"""Attention without padding on a GPU, and cheap dropout on a CPU.
+
+In training on a CPU only attention computes padding.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +28,8 @@ _LEVELS = 1 << 16
 class Places:
     """Places of t tokens in a padded grid of n sentences and l columns.
 
-    kept: place of each token in the flat grid. position: column of each token.
+    kept: place of each token in the flat grid.
+    position: column of each token.
     """
 
     rows: int
@@ -39,16 +42,18 @@ class Places:
         return grid.flatten(0, 1).index_select(0, self.kept)
 
     def unpack(self, tokens: Tensor) -> Tensor:
-        """Reshape [t, ...] to [n, l, ...], with 0 at padding; its gradient is a selection, without
-        atomic sums."""
+        """Reshape [t, ...] to [n, l, ...], with 0 at padding."""
+        # The gradient of index_copy is a selection, without atomic sums.
         grid = tokens.new_zeros(self.rows * self.columns, *tokens.shape[1:])
         return grid.index_copy(0, self.kept, tokens).unflatten(0, (self.rows, self.columns))
 
 
 @dataclass(frozen=True)
 class Packing(Places):
-    """Places for attention that computes padding; bias: added to attention scores, very negative at
-    padding."""
+    """Places for attention that computes padding.
+
+    bias: added to attention scores, very negative at padding.
+    """
 
     bias: Float[Tensor, "n 1 1 l"]
 
@@ -65,33 +70,35 @@ class Packing(Places):
 
 @dataclass(frozen=True)
 class Unpadded(Places):
-    """Places for attention without padding. bounds: where each sentence begins, and the end.
-    longest: its tokens."""
+    """Places for attention without padding.
+
+    bounds: where each sentence begins, and the end of the last.
+    longest: the tokens of the longest sentence.
+    """
 
     bounds: Int[Tensor, "n_and_1"]
     longest: int
 
     @classmethod
     def of(cls, lengths: Sequence[int], columns: int, device: torch.device) -> "Unpadded":
-        """Return the places on the device, computed on the CPU, so that nothing waits for the
-        device."""
+        """Return the places on the device."""
+        # On the CPU: sizes that depend on values would be read back from the device.
         mask = np.arange(columns) < np.asarray(lengths)[:, None]
         kept = np.flatnonzero(mask)
         bounds = np.cumsum([0, *lengths], dtype=np.int32)
-        places = (torch.from_numpy(one) for one in (kept, kept % columns, bounds))
+        places = [torch.from_numpy(one) for one in (kept, kept % columns, bounds)]
+        # Copied from pinned memory, so that nothing waits for the device.
         if device.type == "cuda":
-            places = (one.pin_memory() for one in places)
-        return cls(
-            len(mask),
-            columns,
-            *(one.to(device, non_blocking=True) for one in places),
-            longest=max(lengths),
-        )
+            places = [one.pin_memory() for one in places]
+        places = [one.to(device, non_blocking=True) for one in places]
+        return cls(len(mask), columns, *places, longest=max(lengths))
 
 
 def attends_unpadded(device: torch.device, width: int) -> bool:
-    """Return whether `unpadded_attention` runs there: on CUDA from compute capability 8.0, for
-    heads of this width."""
+    """Return whether `unpadded_attention` runs on a device for heads of this width.
+
+    Its kernels need CUDA and compute capability 8.0.
+    """
     return (
         device.type == "cuda"
         and torch.version.cuda is not None
@@ -110,46 +117,46 @@ def unpadded_attention(  # noqa: PLR0917 - it continues the list of query, key a
     dropout: float,
     scale: float | None,
 ) -> Float[Tensor, "t heads w"]:
-    """Compute softmax(q k^T s) v of each sentence by itself, with dropout of the weights.
-
-    `torch.nn.attention.varlen` calls the same kernel in half precision, but has no dropout; float32
-    has another kernel."""
-    bounds, longest = packing.bounds, packing.longest
+    """Compute softmax(q k^T s) v of each sentence by itself, with dropout of the weights."""
+    # `torch.nn.attention.varlen` calls the same kernel in half precision, but has no dropout.
+    bounds = packing.bounds
+    longest = packing.longest
+    kernels = torch.ops.aten
     if query.dtype == torch.float32:
-        rows = (part.unsqueeze(0) for part in (query, key, value))
+        rows = [part.unsqueeze(0) for part in (query, key, value)]
         options = (None, bounds, bounds, longest, longest, dropout, 0, True)
-        return torch.ops.aten._efficient_attention_forward(*rows, *options, scale=scale)[0].squeeze(
-            0
-        )
+        states = kernels._efficient_attention_forward(*rows, *options, scale=scale)[0]
+        return states.squeeze(0)
     options = (bounds, bounds, longest, longest, dropout, False, False)
-    return torch.ops.aten._flash_attention_forward(query, key, value, *options, scale=scale)[0]
+    return kernels._flash_attention_forward(query, key, value, *options, scale=scale)[0]
 
 
 def cheap_dropout(x: Tensor, rate: float) -> Tensor:
-    """Zero each element of x with probability `rate` and scale the others so that the expectation
-    is x.
+    """Zero each element of x with probability `rate`; scale the others to the same expectation.
 
     The rate is rounded to a multiple of 2^-16 (0.1 becomes 0.100006), and the scale is that of the
     rounded rate, so the expectation is exact. Bits come from torch's default generator: the same
-    seed gives the same mask."""
+    seed gives the same mask.
+    """
     threshold = round(rate * _LEVELS)
     if threshold <= 0:
         return x
     if threshold >= _LEVELS:
         return x * 0.0
-    # Plain random_() leaves the sign bit 0, so that every fourth element would have 15 bits; this
-    # is the full range.
-    words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    bits = words.view(torch.int16)[: x.numel()].view(x.shape)
+    count = x.numel()
+    # Four elements share a random word of 64 bits. Plain random_() leaves the sign bit 0, so that
+    # every fourth element would have 15 bits; this is the full range.
+    words = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
+    bits = words.view(torch.int16)[:count].view(x.shape)
     keep = torch.empty(x.shape, dtype=x.dtype)
     # Floats at once: multiplying by a bool mask costs four times as much.
     torch.ge(bits, threshold - _LEVELS // 2, out=keep)
-    return x * keep.mul_(_LEVELS / (_LEVELS - threshold))
+    scale = _LEVELS / (_LEVELS - threshold)
+    return x * keep.mul_(scale)
 
 
 class CheapDropout(nn.Dropout):
-    """nn.Dropout with the cheap mask in training on a CPU; elsewhere, and in eval, exactly
-    nn.Dropout."""
+    """nn.Dropout with the cheap mask in training on a CPU, and exactly nn.Dropout otherwise."""
 
     def forward(self, input: Tensor) -> Tensor:
         if not self.training or self.p == 0.0 or input.device.type != "cpu":
@@ -171,31 +178,25 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     """Compute softmax(q k^T s + bias) v, on a CPU with cheap dropout of the weights.
 
     query, key, value: [n, heads, l, head width], or [1, heads, t, head width] with a `packing`.
-        Without packing in eval, on other devices and for other attention than BERT's, this is
-        transformers' sdpa itself. In training on a CPU the backward pass of torch's fused attention
-        would take half of a small BERT's step."""
+    Without packing in eval, on other devices and for other attention than BERT's, this is
+    transformers' sdpa itself.
+    """
     if isinstance(packing, Unpadded):
         query, key, value = (part.squeeze(0).transpose(0, 1) for part in (query, key, value))
         return unpadded_attention(query, key, value, packing, dropout, scaling).unsqueeze(0), None
-    has_groups, is_causal = (
-        getattr(module, "num_key_value_groups", 1) > 1,
-        getattr(module, "is_causal", True),
-    )
-    is_plain = not (has_groups or is_causal or options.get("position_bias") is not None)
+    if packing is None and not _is_cheaper(module, query, options):
+        options |= {"dropout": dropout, "scaling": scaling}
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    # The backward pass of torch's fused attention would take half of a small BERT's step.
+    bias = None
     if packing is not None:
         query, key, value = map(packing.unpack_heads, (query, key, value))
         bias = packing.bias.to(query.dtype)
-    elif not (module.training and query.device.type == "cpu" and is_plain):
-        options |= {"dropout": dropout, "scaling": scaling}
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-    elif attention_mask is None:
-        bias = None
-    else:  # transformers' mask is True where attention is allowed
-        lowest = torch.finfo(query.dtype).min
-        bias = torch.zeros(attention_mask.shape, dtype=query.dtype).masked_fill(
-            ~attention_mask, lowest
-        )
-    scores = torch.matmul(query * (scaling or query.size(-1) ** -0.5), key.transpose(2, 3))
+    elif attention_mask is not None:  # transformers' mask is True where attention is allowed
+        bias = torch.zeros(attention_mask.shape, dtype=query.dtype)
+        bias = bias.masked_fill(~attention_mask, torch.finfo(query.dtype).min)
+    scale = scaling or query.size(-1) ** -0.5
+    scores = torch.matmul(query * scale, key.transpose(2, 3))
     weights = functional.softmax(scores if bias is None else scores + bias, dim=-1)
     states = torch.matmul(cheap_dropout(weights, dropout), value).transpose(1, 2)
     if packing is None:
@@ -203,41 +204,52 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     return packing.pack(states).unsqueeze(0), None
 
 
+def _is_cheaper(module: Any, query: Tensor, options: dict[str, Any]) -> bool:
+    """Return whether this is a training step on a CPU with attention as plain as BERT's."""
+    if not module.training or query.device.type != "cpu":
+        return False
+    # sdpa would repeat the keys of groups, and add positions or a causal mask.
+    if getattr(module, "num_key_value_groups", 1) > 1 or getattr(module, "is_causal", True):
+        return False
+    return options.get("position_bias") is None
+
+
 def unread_mask(**options: Any) -> Tensor | None:
-    """Return transformers' mask; in training on a device without asking it whether there is padding
-    at all."""
+    """Return transformers' mask; in training a device is not asked whether there is padding."""
     padding = options["attention_mask"]
+    # The answer would make the CPU wait for the device in every step.
     if padding is not None and padding.device.type != "cpu" and torch.is_grad_enabled():
         options["allow_is_bidirectional_skip"] = False
     return sdpa_mask(**options)
 
 
 def fast_dropout(module: nn.Module) -> nn.Module:
-    """Make every nn.Dropout and transformers' sdpa attention cheaper in training on a CPU; return
-    `module`.
+    """Make every nn.Dropout and sdpa attention of `module` cheaper in training; return `module`.
 
     On a CPU eval mode stays bit for bit the same, everywhere the state dict. A training step on a
     GPU passes attention a mask even if nothing is padded, so torch may choose another kernel, which
-    rounds differently: docs/gpu.md."""
+    rounds differently: docs/gpu.md.
+    """
     AttentionInterface.register(ATTENTION, cheap_attention)
     AttentionMaskInterface.register(ATTENTION, unread_mask)
     parent: Any
     for parent in list(module.modules()):
         for name, child in list(parent.named_children()):
-            if type(child) is nn.Dropout:
+            if type(child) is nn.Dropout:  # a subclass may drop otherwise
                 setattr(parent, name, CheapDropout(child.p, child.inplace).train(child.training))
         config = getattr(parent, "config", None)
-        if getattr(config, "_attn_implementation", None) == "sdpa" and hasattr(
-            parent, "set_attn_implementation"
-        ):
+        is_sdpa = getattr(config, "_attn_implementation", None) == "sdpa"
+        if is_sdpa and hasattr(parent, "set_attn_implementation"):
             parent.set_attn_implementation(ATTENTION)
     return module
 
 
 @contextmanager
 def eval_mode(module: nn.Module) -> Iterator[None]:
-    """Switch to eval mode; afterwards each submodule has its own flag back, also one frozen in eval
-    on purpose."""
+    """Switch to eval mode; afterwards each submodule has its own flag back.
+
+    One that is frozen in eval on purpose stays so.
+    """
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:

@@ -1,5 +1,7 @@
-"""Encoders that are evaluated, looked at and learned from, but not trained: static ones and any
-SentenceTransformer."""
+"""Encoders that are evaluated, looked at and learned from, but not trained.
+
+These are static ones and any SentenceTransformer.
+"""
 
 import json
 from collections.abc import Callable, Sequence
@@ -13,7 +15,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.checkpoints import Checkpoint, Reading, check_architectures
+from workbench.checkpoints import Checkpoint, EncodingSpec, check_architectures
 from workbench.encoder._loading import weights_checksum
 from workbench.encoder._model import Encoder
 from workbench.encoder._trial import refuse
@@ -21,7 +23,7 @@ from workbench.errors import EncoderError
 from workbench.files import text_checksum
 
 
-class FixedEncoder:
+class FrozenEncoder:
     """The part of an `Encoder` that needs no training."""
 
     model: nn.Module
@@ -51,24 +53,25 @@ class FixedEncoder:
         normalize_embeddings: bool = True,
         **prompt: str,
     ) -> Float[Tensor, "*n d"]:
-        """Return unit rows, float32, on the CPU. prompt: `prompt` or `prompt_name` of a
-        SentenceTransformer."""
-        if isinstance(sentences, str):
-            return self.encode(
-                [sentences], batch_size, normalize_embeddings=normalize_embeddings, **prompt
-            )[0]
+        """Return unit rows, float32, on the CPU.
+
+        prompt: `prompt` or `prompt_name` of a SentenceTransformer.
+        """
+        is_one = isinstance(sentences, str)
+        texts = [sentences] if is_one else list(sentences)
         with torch.no_grad():
-            vectors = self._embed(list(sentences), batch_size, **prompt).float().cpu()
+            vectors = self._embed(texts, batch_size, **prompt).float().cpu()
         if not bool(vectors.isfinite().all()):
             raise EncoderError(
                 f"{self.source} gives vectors that are not finite; its weights are broken"
             )
-        return functional.normalize(vectors, dim=1) if normalize_embeddings else vectors
+        if normalize_embeddings:
+            vectors = functional.normalize(vectors, dim=1)
+        return vectors[0] if is_one else vectors
 
 
-class StaticEncoder(FixedEncoder):
-    """The mean of one vector per token, as model2vec and the module StaticEmbedding of a
-    SentenceTransformer have it.
+class StaticEncoder(FrozenEncoder):
+    """The mean of one vector per token: model2vec, or SentenceTransformer's StaticEmbedding.
 
     A sentence without a known token gets zeros.
     """
@@ -76,76 +79,69 @@ class StaticEncoder(FixedEncoder):
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Load the checkpoint; EncoderError if its files are not those of a static encoder."""
         super().__init__(checkpoint)
-        with refuse(f"the static encoder in {checkpoint.folder} cannot be read", "copy it again"):
-            self._tokenizer = Tokenizer.from_file(str(checkpoint.folder / "tokenizer.json"))
-            weights = load_file(checkpoint.folder / "model.safetensors")
-            table = (
-                weights["embedding.weight"]
-                if "embedding.weight" in weights
-                else weights["embeddings"]
-            )
+        folder = checkpoint.folder
+        with refuse(f"the static encoder in {folder} cannot be read", "copy it again"):
+            self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+            weights = load_file(folder / "model.safetensors")
+            is_model2vec = "embedding.weight" not in weights
+            table = weights["embeddings" if is_model2vec else "embedding.weight"]
+            # model2vec can share rows among tokens, and weigh tokens apart from their vectors.
             if "mapping" in weights:  # token -> row
                 table = table[weights["mapping"].long()]
-            table = (
-                table.float() * weights["weights"].float()[:, None]
-                if "weights" in weights
-                else table.float()
-            )
+            table = table.float()
+            if "weights" in weights:
+                table *= weights["weights"].float()[:, None]
             table = table[:, : checkpoint.columns].contiguous()
         self._tokenizer.no_padding()
-        inner = json.loads(self._tokenizer.to_str())["model"]
-        unknown = (
-            inner.get("unk_id")
-            if inner.get("unk_token") is None
-            else inner["vocab"].get(inner["unk_token"])
-        )
+        self._left_out = set()
         # model2vec leaves unknown words out, a SentenceTransformer does not.
-        self._left_out = (
-            {unknown} if checkpoint.folder == checkpoint.root and "embeddings" in weights else set()
-        )
+        if is_model2vec and folder == checkpoint.root:
+            model = json.loads(self._tokenizer.to_str())["model"]
+            token = model.get("unk_token")
+            self._left_out = {model.get("unk_id") if token is None else model["vocab"].get(token)}
         self.model = nn.EmbeddingBag.from_pretrained(table)
         self.dimension = table.shape[1]
 
     def _embed(self, sentences: list[str], batch_size: int) -> Tensor:
-        found = self._tokenizer.encode_batch_fast(sentences, add_special_tokens=False)
-        rows = [[one for one in row.ids if one not in self._left_out] for row in found]
-        starts = torch.tensor([0, *map(len, rows)][: len(rows)], dtype=torch.long).cumsum(0)
-        return self.model(
-            torch.tensor([one for row in rows for one in row], dtype=torch.long), starts
-        )
+        tokens = []
+        starts = []
+        for row in self._tokenizer.encode_batch_fast(sentences, add_special_tokens=False):
+            starts.append(len(tokens))
+            tokens += [token for token in row.ids if token not in self._left_out]
+        kind = torch.long  # also of no token at all
+        return self.model(torch.tensor(tokens, dtype=kind), torch.tensor(starts, dtype=kind))
 
     def _usage(self) -> list[Any]:
         return [self._tokenizer.to_str(), sorted(self._left_out)]
 
 
-class TransformersEncoder(FixedEncoder):
+class SentenceTransformerEncoder(FrozenEncoder):
     """Whatever SentenceTransformer loads, with its own default prompt."""
 
     model: Any
 
     def __init__(self, checkpoint: Checkpoint, device: str) -> None:
-        """Load it; EncoderError if sentence-transformers is not installed, or if it cannot load the
-        checkpoint."""
+        """Load the checkpoint on a device.
+
+        Raises EncoderError if sentence-transformers is not installed, or cannot load it.
+        """
         super().__init__(checkpoint)
+        name = checkpoint.name
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
             raise EncoderError(
-                f"{checkpoint.name} needs sentence-transformers: pip install "
-                '"ranking-workbench[st]"'
+                f'{name} needs sentence-transformers: pip install "ranking-workbench[st]"'
             ) from error
+        # SentenceTransformer would load unknown weights into a model that has random ones.
         check_architectures(checkpoint.folder)
-        with refuse(
-            f"SentenceTransformer cannot load {checkpoint.name}", "take another checkpoint"
-        ):
-            self.model = SentenceTransformer(
-                str(checkpoint.folder), device=None if device == "auto" else device
-            )
+        place = None if device == "auto" else device
+        with refuse(f"SentenceTransformer cannot load {name}", "take another checkpoint"):
+            self.model = SentenceTransformer(str(checkpoint.folder), device=place)
         self.similarity_name = str(self.model.similarity_fn_name)
         if self.similarity_name not in ("cosine", "dot"):
             raise EncoderError(
-                f"{checkpoint.name} compares by {self.similarity_name}; cosine and dot "
-                "are supported"
+                f"{name} compares by {self.similarity_name}; cosine and dot are supported"
             )
         self.dimension = len(self.encode("a"))
 
@@ -159,10 +155,8 @@ class TransformersEncoder(FixedEncoder):
         )
 
     def _usage(self) -> list[Any]:
-        model, tokenizer = (
-            self.model,
-            getattr(self.model.tokenizer, "backend_tokenizer", self.model.tokenizer),
-        )
+        model = self.model
+        tokenizer = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
         pipeline = tokenizer.to_str() if hasattr(tokenizer, "to_str") else repr(tokenizer)
         prompt = (model.prompts or {}).get(model.default_prompt_name)
         settings = [getattr(part, "config_dict", None) for part in model]
@@ -171,16 +165,15 @@ class TransformersEncoder(FixedEncoder):
 
 def load_encoder(
     checkpoint: Checkpoint,
-    reading: Reading | None,
+    spec: EncodingSpec | None,
     *,
     kind: type[Encoder] = Encoder,
     device: str = "auto",
     **options: Any,
 ) -> Any:
-    """Return the encoder of a checkpoint of any kind; reading and options are those of an
-    `Encoder`, or of `kind`."""
+    """Return the encoder of a checkpoint of any kind; options are those of `Encoder`."""
     if checkpoint.kind == "static":
         return StaticEncoder(checkpoint)
     if checkpoint.kind == "st":
-        return TransformersEncoder(checkpoint, device)
-    return kind(checkpoint, reading or Reading("cls"), device=device, **options)
+        return SentenceTransformerEncoder(checkpoint, device)
+    return kind(checkpoint, spec or EncodingSpec("cls"), device=device, **options)

@@ -1,0 +1,76 @@
+"""Vectors from any `encode`: one checked row for each distinct sentence, and rows of length 1."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from workbench.errors import EncoderError
+
+
+def unit_rows(
+    encode: Callable[[list[str]], Any], sentence1: Sequence[str], sentence2: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return both sides of pairs as float64 [n, d] rows of length 1.
+
+    Each distinct sentence is embedded once. A zero vector stays zero: its cosine with everything
+    is 0, as in the published evaluation. Rows of an encoder whose similarity is the dot product
+    stay as they are. Raises EncoderError unless `encode` returns one row of finite numbers per
+    sentence.
+    """
+    owner = getattr(encode, "__self__", None)
+    is_dot = getattr(owner, "similarity_name", "cosine") == "dot"
+    plain = partial(encode, **({"normalize_embeddings": False} if is_dot else {}))
+    vectors, (first, second) = distinct_vectors(plain, sentence1, sentence2)
+    if not is_dot:
+        # The largest coordinate first: the square of 1e200 would be infinite, that of 1e-200 zero.
+        largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0)
+        vectors = vectors / np.where(largest == 0, 1.0, largest)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors = vectors / np.where(lengths == 0, 1.0, lengths)
+    return vectors[first], vectors[second]
+
+
+def distinct_vectors(
+    encode: Callable[[list[str]], Any], *lists: Sequence[str]
+) -> tuple[np.ndarray, list[list[int]]]:
+    """Return a float64 row for each distinct sentence of all lists, and each list's row numbers.
+
+    Raises EncoderError unless `encode` returns one row of finite numbers per sentence.
+    """
+    numbers: dict[str, int] = {}
+    rows = []
+    for sentences in lists:
+        rows.append([numbers.setdefault(sentence, len(numbers)) for sentence in sentences])
+    # Once per distinct sentence, because `encode` may be a user's function without a cache.
+    vectors = finite_array(encode(list(numbers)), "encode")
+    if vectors.ndim != 2 or len(vectors) != len(numbers) or not vectors.shape[1]:
+        raise EncoderError(
+            f"encode returned shape {vectors.shape} for {len(numbers)} sentences instead "
+            "of one row each"
+        )
+    return vectors, rows
+
+
+def finite_array(values: Any, source: str) -> np.ndarray:
+    """Return the numbers that `source` ("encode" or "score") returned as one float64 array.
+
+    values: a tensor, an array, a list, a list of tensors or a sparse matrix. Raises EncoderError
+    unless they are finite numbers.
+    """
+    if isinstance(values, (list, tuple)) and values and isinstance(values[0], Tensor):
+        values = torch.stack(list(values))
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().to_dense().double()  # numpy has no bf16
+    elif hasattr(values, "toarray"):  # scipy's sparse matrices, such as TfidfVectorizer's
+        values = values.toarray()
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise EncoderError(f"{source} returned no table of numbers ({problem})") from None
+    if not np.isfinite(array).all():
+        raise EncoderError(f"{source} returned nan or infinity; the encoder is broken or diverged")
+    return array
