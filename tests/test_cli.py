@@ -20,8 +20,8 @@ import pytest
 from forking import python
 
 from workbench import SimCSE, fit
-from workbench.cli import main
-from workbench.cli_runs import overrides_of
+from workbench.commands.app import main
+from workbench.commands.options import overrides_of
 from workbench.config import (
     SEVEN_STS,
     BaselineConfig,
@@ -159,7 +159,7 @@ def test_the_demo_trains_three_seeds_and_prints_their_mean(
         assert (method, html) == ("simcse", True)
         write_run(Path(runs), simcse(seed), 0.4 + 0.1 * seed, "world-test")
 
-    monkeypatch.setattr("workbench.cli.run", trained)
+    monkeypatch.setattr("workbench.commands.training.run", trained)
     assert call("demo", "--runs", tmp_path) == 0
     shown = capsys.readouterr().out
     assert "50.00 (10.00)" in shown

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.cli import overrides_of
+from workbench.commands.options import overrides_of
 from workbench.config import (
     BUNDLED_MODELS,
     CONFIGS,

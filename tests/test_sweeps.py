@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from workbench import sweeps
-from workbench.cli_runs import overrides_of, read_words
+from workbench.commands.options import overrides_of
+from workbench.commands.sweeps import read_words
 from workbench.config import SimCSEConfig
 from workbench.errors import DataError, RunError, SettingError
 from workbench.runs import run_path

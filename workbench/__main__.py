@@ -36,7 +36,7 @@ def main() -> None:
         lock = filelock.FileLock(file)
         lock.acquire()  # another sweep may be running the same cell
     try:
-        from workbench.cli import main as command
+        from workbench.commands.app import main as command
 
         command()
     finally:

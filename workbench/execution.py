@@ -58,7 +58,7 @@ def run(config: TrainingConfig, runs_root: AnyPath = "runs", *, quiet: bool = Fa
     return current
 
 
-def run_method(
+def run_notebook(
     method: str,
     *,
     profile: str = "demo",
@@ -100,7 +100,7 @@ def run_method(
     current.release()  # to the kernel
     _LOG.info("running %s; history, scores and executed notebook: %s", notebook.name, current.path)
     with current.record_end():
-        execute(notebook, current.path / "notebook.ipynb", parameters)
+        _execute_notebook(notebook, current.path / "notebook.ipynb", parameters)
     return current
 
 
@@ -158,7 +158,7 @@ def check_settings(config: TrainingConfig) -> None:
 
 
 @steady_stdout()
-def execute(notebook: Path, output: Path, parameters: Facts) -> None:
+def _execute_notebook(notebook: Path, output: Path, parameters: Facts) -> None:
     """Execute `notebook` with `parameters` into `output`, also if a cell fails; then raise
     RunError."""
     import papermill

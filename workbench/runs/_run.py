@@ -287,7 +287,7 @@ class Run:
         facts: Those of this run, if they have been read already.
         """
         path, content = self._content(FINISHED, stage, facts)
-        return _parse_json(path, content, _METRICS)
+        return _validate_json(path, content, _METRICS)
 
     def scores(self, stage: str = "") -> pd.DataFrame:
         """Return suite, subset, pair_id, gold, predicted."""
@@ -354,7 +354,7 @@ class Run:
 
     def _table(self, name: str, stage: str) -> pd.DataFrame:
         path, content = self._content(name, stage)
-        return _parse_table(path, content)
+        return _read_csv(path, content)
 
     def _content(self, name: str, stage: str, facts: Facts | None = None) -> tuple[Path, bytes]:
         """Return path and content of a file after comparing the content with what was written."""
@@ -421,10 +421,10 @@ def is_running(path: Path) -> bool:
 def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT) -> Any:
     """Return the content of a JSON file. Raises RunError if it cannot be read or has another
     form."""
-    return _parse_json(path, _read_bytes(path), kind)
+    return _validate_json(path, _read_bytes(path), kind)
 
 
-def _parse_json(path: Path, content: bytes, kind: TypeAdapter) -> Any:
+def _validate_json(path: Path, content: bytes, kind: TypeAdapter) -> Any:
     try:
         return kind.validate_json(content)
     except ValidationError as problem:
@@ -437,10 +437,10 @@ def read_stored_table(path: Path) -> pd.DataFrame:
 
     Raises RunError if it cannot be read or has another form.
     """
-    return _parse_table(path, _read_bytes(path))
+    return _read_csv(path, _read_bytes(path))
 
 
-def _parse_table(path: Path, content: bytes) -> pd.DataFrame:
+def _read_csv(path: Path, content: bytes) -> pd.DataFrame:
     types = _TABLES[path.name]
     # A training that goes on writes its watched rankings again, to the last digit.
     first: Any = str if types is _WATCHED else types
