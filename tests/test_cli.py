@@ -137,9 +137,7 @@ def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path):
         for line in error.splitlines()
         if line and not line.startswith("running 10_simcse.ipynb")
     ]
-    assert lines == [
-        "interrupted; the same command goes on from the last saved state, if there is one"
-    ]
+    assert lines == ["Interrupted. Run the same command again to resume from the last saved state."]
 
 
 def test_no_value_of_the_settings_is_cut_and_the_version_is_printed(call: Call, capsys):
@@ -496,7 +494,7 @@ def test_a_look_opens_lab_on_its_notebook_and_keeps_a_changed_one(
     assert call("look", "--no-browser") == 0  # it looks at the same, so that it is opened as it is
     assert len([opened.pop()]) == 1
     assert call("look", "english-encoder", "--notebook", str(first)) == 2
-    assert "looks at other encoders or data; rename it" in capsys.readouterr().err
+    assert "was written for other encoders or data; rename it" in capsys.readouterr().err
     assert (first.read_text(encoding="utf-8"), opened) == (changed, [])
 
 
