@@ -153,7 +153,7 @@ def test_a_file_describes_methods_grids_and_exclusions_with_values_as_in_the_gri
         ({"methods": ["simcse"], "seeds": "0,x"}, "'0,x' cannot be read"),
         (
             {"methods": ["simcse"], "without": [{"temprature": 1}]},
-            "temprature.* leaves nothing out",
+            "temprature.* excludes no cell",
         ),
         ({}, "sweep is empty"),
     ],
