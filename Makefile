@@ -20,8 +20,8 @@ test: $(VENV)/ready $(VENV)/browser $(VENV)/cluster   ## run all tests, includin
 gpu: $(VENV)/ready      ## run the tests that need a GPU and print a table for docs/gpu.md
 	$(BIN)/python -m pytest tests/test_gpu.py -s
 
-bench: $(VENV)/ready    ## run all benchmarks
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+bench: $(VENV)/ready    ## run the timings in benchmarks/; what needs data or a checkpoint that is missing is skipped
+	for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python $$script || exit 1; done
 
 lint: $(VENV)/ready     ## run ruff and pyright
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright

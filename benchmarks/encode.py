@@ -20,7 +20,7 @@ import numpy as np
 import sentence_transformers
 import torch
 import transformers
-from minilm import minilm
+from minilm import MISSING, find_minilm
 
 from workbench.data import load_pairs, load_sentences
 from workbench.encoder import Encoder
@@ -83,7 +83,11 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=1500)
     parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
     options = parser.parse_args()
-    folder = str(minilm())
+    checkpoint = find_minilm()
+    if checkpoint is None:
+        print(f"skipped: {MISSING}")
+        return
+    folder = str(checkpoint)
     ours = {
         kind: Encoder.from_pretrained(folder, device="cpu", precision=kind)
         for kind in options.precision

@@ -20,6 +20,7 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 from workbench import Encoder, load_pairs
+from workbench.errors import DataError
 from workbench.metrics import spearman
 from workbench.views import Ask
 
@@ -49,7 +50,16 @@ def main() -> None:
     parser.add_argument("--encoder", default="english-encoder")
     parser.add_argument("--pairs", default="stsb-test")
     options = parser.parse_args()
-    pairs = load_pairs(options.pairs)
+    browsers = map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])
+    executable = next(filter(None, browsers), None)
+    if executable is None:
+        print("skipped: Chromium is not installed (make .venv/browser)")
+        return
+    try:
+        pairs = load_pairs(options.pairs)
+    except DataError as error:
+        print(f"skipped: {error}")
+        return
     texts = list(dict.fromkeys([*pairs.sentence1, *pairs.sentence2]))
     place = {text: row for row, text in enumerate(texts)}
     first, second = ([place[text] for text in side] for side in pairs.texts)
@@ -61,9 +71,6 @@ def main() -> None:
     )
     own = (vectors[first] * vectors[second]).sum(axis=1)
     print(f"{options.encoder} on {pairs.name}: Spearman {100 * spearman(pairs.gold, own):.2f}")
-    executable = next(
-        filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"]))
-    )
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
         browser = started.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         for precision in ("int8", "float16"):

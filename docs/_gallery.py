@@ -21,7 +21,7 @@ from plotly.offline import get_plotlyjs
 
 import workbench
 from workbench.config import CONFIGS
-from workbench.execution import execute, notebook_of
+from workbench.execution import _execute_notebook, notebook_of
 
 ROOT = Path(__file__).resolve().parent.parent
 GALLERY, BUILD = ROOT / "docs" / "gallery", ROOT / "build" / "gallery"
@@ -89,7 +89,7 @@ def run_notebook(path: Path) -> Path:
     text = path.read_text(encoding="utf-8")
     if not (executed.is_file() and source.is_file() and source.read_text(encoding="utf-8") == text):
         BUILD.mkdir(parents=True, exist_ok=True)
-        execute(
+        _execute_notebook(
             path, executed, {"runs_root": str(BUILD / "runs")} if '"runs_root = ' in text else {}
         )
         source.write_text(text, encoding="utf-8")

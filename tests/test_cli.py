@@ -20,8 +20,8 @@ import pytest
 from forking import python
 
 from workbench import SimCSE, fit
-from workbench.cli import main
-from workbench.cli_runs import overrides_of
+from workbench.commands.app import main
+from workbench.commands.options import overrides_of
 from workbench.config import (
     SEVEN_STS,
     BaselineConfig,
@@ -137,9 +137,7 @@ def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path):
         for line in error.splitlines()
         if line and not line.startswith("running 10_simcse.ipynb")
     ]
-    assert lines == [
-        "interrupted; the same command goes on from the last saved state, if there is one"
-    ]
+    assert lines == ["Interrupted. Run the same command again to resume from the last saved state."]
 
 
 def test_no_value_of_the_settings_is_cut_and_the_version_is_printed(call: Call, capsys):
@@ -159,7 +157,7 @@ def test_the_demo_trains_three_seeds_and_prints_their_mean(
         assert (method, html) == ("simcse", True)
         write_run(Path(runs), simcse(seed), 0.4 + 0.1 * seed, "world-test")
 
-    monkeypatch.setattr("workbench.cli.run", trained)
+    monkeypatch.setattr("workbench.commands.training.run", trained)
     assert call("demo", "--runs", tmp_path) == 0
     shown = capsys.readouterr().out
     assert "50.00 (10.00)" in shown
@@ -496,7 +494,7 @@ def test_a_look_opens_lab_on_its_notebook_and_keeps_a_changed_one(
     assert call("look", "--no-browser") == 0  # it looks at the same, so that it is opened as it is
     assert len([opened.pop()]) == 1
     assert call("look", "english-encoder", "--notebook", str(first)) == 2
-    assert "looks at other encoders or data; rename it" in capsys.readouterr().err
+    assert "was written for other encoders or data; rename it" in capsys.readouterr().err
     assert (first.read_text(encoding="utf-8"), opened) == (changed, [])
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from written_runs import SUITE, write_run
 
 from workbench import views
-from workbench.cli import app
+from workbench.commands.app import app
 from workbench.config import CONFIGS, BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import AVERAGES
 from workbench.errors import DataError, SettingError
@@ -263,11 +263,10 @@ def test_the_smallest_difference_follows_from_seeds_and_pairs_and_is_printed(
         "--difference",
     ]
     printed = CliRunner().invoke(app, [*asked, "200"])
-    assert "cosent against simcse: one seed says nothing about other seeds" in printed.output
-    assert "a difference of 200 x 100 is shown by 2 seeds on 210 pairs" in printed.output
-    assert (
-        "by no number of pairs with 10 seeds" in CliRunner().invoke(app, [*asked, "0.001"]).output
-    )
+    assert "cosent against simcse: needs at least two seeds; train a second" in printed.output
+    assert "With 210 pairs, 2 seeds detect a difference of 200 points." in printed.output
+    tiny = CliRunner().invoke(app, [*asked, "0.001"]).output
+    assert "With 10 seeds, no number of pairs detects a difference of 0.001 points." in tiny
     assert "can be shown" in (root / "power.html").read_text()
     assert (
         CliRunner().invoke(app, ["power", SUITE, "--runs", str(root), "--baseline", "x"]).exit_code

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.cli import overrides_of
+from workbench.commands.options import overrides_of
 from workbench.config import (
     BUNDLED_MODELS,
     CONFIGS,
@@ -301,7 +301,7 @@ def test_the_site_is_built_without_a_network_and_every_link_in_it_leads_somewher
 
 
 def test_the_tables_of_results_are_those_of_the_recorded_rows(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(str(PROJECT / "benchmarks"))
+    monkeypatch.syspath_prepend(str(PROJECT / "experiments"))
     texts = importlib.import_module("claims").written()
     assert {path: path.read_text(encoding="utf-8") for path in texts} == texts
 

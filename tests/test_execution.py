@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from workbench import METHODS, Run, sweep
 from workbench.config import CONFIGS, SimCSEConfig
 from workbench.errors import DataError, EncoderError, RunError, SettingError
-from workbench.execution import execute, notebook_of, run_method
+from workbench.execution import _execute_notebook, notebook_of, run_notebook
 from workbench.views import check_parameters, export_html
 
 KERNEL = {
@@ -79,14 +79,14 @@ def test_what_a_method_cannot_use_is_refused_before_anything_is_made(
     Path("nli.tsv").write_text("sent0\tsent1\thard_neg\na\tb\tc\n")
     Path("cut.txt.gz").write_bytes(gzip.compress(b"one sentence\n" * 9)[:-9])
     with pytest.raises((SettingError, DataError, EncoderError), match=words):
-        run_method(method, overrides=overrides, runs_root=tmp_path / "runs")
+        run_notebook(method, overrides=overrides, runs_root=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_missing_encoder_is_refused_without_a_kernel_and_without_torch(tmp_path: Path):
     code = (
         "import sys\nfrom workbench.errors import EncoderError\nfrom workbench.execution "
-        "import run_method\n"
+        "import run_notebook\n"
     )
     missing = {
         "rankcse": {"teachers": ["world-teacher", "no-such-encoder"]},
@@ -94,7 +94,7 @@ def test_a_missing_encoder_is_refused_without_a_kernel_and_without_torch(tmp_pat
     }
     for method, overrides in missing.items():
         code += (
-            f"try:\n    run_method({method!r}, overrides={overrides!r}, "
+            f"try:\n    run_notebook({method!r}, overrides={overrides!r}, "
             f"runs_root={str(tmp_path / 'runs')!r})\n"
         )
         code += (
@@ -118,7 +118,7 @@ def test_an_interrupted_execution_leaves_the_earlier_notebook_as_it_is(
     output.write_text("whole")
     monkeypatch.setattr("papermill.execute_notebook", interrupt)
     with pytest.raises(SystemExit):
-        execute(tmp_path / "any.ipynb", output, {})
+        _execute_notebook(tmp_path / "any.ipynb", output, {})
     assert output.read_text() == "whole"
 
 
@@ -154,16 +154,16 @@ def test_a_finished_run_whose_notebook_failed_is_executed_again_and_then_reused(
         if failures:
             raise failures.pop()
 
-    monkeypatch.setattr("workbench.execution.execute", kernel)
+    monkeypatch.setattr("workbench.execution._execute_notebook", kernel)
     caplog.set_level("INFO", "workbench")
     with pytest.raises(RunError, match="a cell behind"):
-        run_method("simcse", seed=3, runs_root=tmp_path)
+        run_notebook("simcse", seed=3, runs_root=tmp_path)
     (path,) = tmp_path.glob("simcse/*")
     assert "a cell behind" in Run(path).facts()["failure"]
-    assert run_method("simcse", seed=3, runs_root=tmp_path).finished
+    assert run_notebook("simcse", seed=3, runs_root=tmp_path).finished
     assert "used as it is" not in caplog.text
     assert Run(path).facts()["failure"] is None
-    run_method("simcse", seed=3, runs_root=tmp_path)
+    run_notebook("simcse", seed=3, runs_root=tmp_path)
     assert "used as it is" in caplog.text
 
 
@@ -182,20 +182,20 @@ def test_a_run_that_another_process_takes_meanwhile_keeps_its_record(
         assert others[0].stdout.readline() == "held\n"
         Run.open(SimCSEConfig.from_parameters("demo"), tmp_path)
 
-    monkeypatch.setattr("workbench.execution.execute", kernel)
+    monkeypatch.setattr("workbench.execution._execute_notebook", kernel)
     with pytest.raises(RunError, match="another process is working on"):
-        run_method("simcse", runs_root=tmp_path)
+        run_notebook("simcse", runs_root=tmp_path)
     (path,) = tmp_path.glob("simcse/*")
     assert "failure" not in Run(path).facts()
     with pytest.raises(RunError, match="another process is working on"):  # before a kernel starts
-        run_method("simcse", runs_root=tmp_path)
+        run_notebook("simcse", runs_root=tmp_path)
     assert len(others) == 1
 
     monkeypatch.setattr(
-        "workbench.execution.execute", lambda _, output, __: output.write_text("{}")
+        "workbench.execution._execute_notebook", lambda _, output, __: output.write_text("{}")
     )
     (path / "metrics.json").write_text("{}")  # of a notebook that is still open
-    assert run_method("simcse", runs_root=tmp_path).finished
+    assert run_notebook("simcse", runs_root=tmp_path).finished
     assert (path / "notebook.ipynb").is_file()
     others[0].communicate()
 
@@ -210,7 +210,7 @@ def test_figures_are_small_in_the_notebook_and_whole_in_the_page_and_unknown_par
         "os.environ['TQDM_DISABLE'] == '1'"
     )
     file = notebook(tmp_path, f"{checks}\ncheck_parameters(globals())", figure, figure)
-    execute(file, tmp_path / "out.ipynb", {"x": 7})
+    _execute_notebook(file, tmp_path / "out.ipynb", {"x": 7})
     assert "TQDM_DISABLE" not in os.environ
     assert (tmp_path / "out.ipynb").stat().st_size < 100_000
     page = export_html(tmp_path / "out.ipynb").read_text(encoding="utf-8")
@@ -219,7 +219,7 @@ def test_figures_are_small_in_the_notebook_and_whole_in_the_page_and_unknown_par
         "the drawing script is there once"
     )
     with pytest.raises(RunError, match=r"no parameter 'xx' in this notebook; did you mean 'x'\?"):
-        execute(file, tmp_path / "out.ipynb", {"xx": 7})
+        _execute_notebook(file, tmp_path / "out.ipynb", {"xx": 7})
 
 
 def test_waiting_threads_of_openmp_sleep_after_a_moment():
@@ -307,7 +307,7 @@ def test_a_method_without_a_notebook_is_refused_by_a_run_and_a_sweep_and_works_w
         assert notebook_of(method).is_file()
     monkeypatch.setattr("workbench.execution.project_path", lambda _: tmp_path)
     runs = tmp_path / "runs"
-    for start in (run_method, sweep):
+    for start in (run_notebook, sweep):
         with pytest.raises(SettingError, match=r"simcse has 0 notebooks .*--no-notebook"):
             start("simcse", runs_root=runs)
     assert not runs.exists()

@@ -18,7 +18,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from workbench.cli import lab, main
+from workbench.commands.app import main
+from workbench.commands.notebooks import lab
 
 PROJECT = Path(__file__).resolve().parent.parent
 
@@ -30,23 +31,18 @@ def test_a_missing_extra_is_one_line(
     monkeypatch.setattr(sys, "argv", ["workbench", "run", "simcse", "--runs", str(tmp_path)])
     with pytest.raises(SystemExit, match="2"):
         main()
-    remedy = r'error: .*papermill.*pip install "ranking-workbench\[train,lab\]"$'
+    remedy = r'error: .*papermill.*pip install "ranking-workbench\[train,lab,slurm\]"$'
     assert re.match(remedy, capsys.readouterr().err.splitlines()[-1])
 
 
-def test_a_missing_package_that_no_extra_has_is_named_itself(
-    monkeypatch: pytest.MonkeyPatch, capsys
-):
+def test_a_missing_package_that_no_extra_has_is_named_too(monkeypatch: pytest.MonkeyPatch, capsys):
     def track() -> None:
         raise ModuleNotFoundError("No module named 'wandb'", name="wandb")
 
-    monkeypatch.setattr("workbench.cli.app", track)
+    monkeypatch.setattr("workbench.commands.app.app", track)
     with pytest.raises(SystemExit, match="2"):
         main()
-    assert (
-        capsys.readouterr().err
-        == "error: No module named 'wandb'; install it with: pip install wandb\n"
-    )
+    assert capsys.readouterr().err.startswith("error: No module named 'wandb'; install it, or ")
 
 
 def test_the_conda_file_asks_for_what_the_project_needs():
@@ -137,8 +133,8 @@ def test_the_wheel_takes_a_csv_to_an_encoder_by_the_documented_commands(tmp_path
     small = ["max_steps=2", "eval_steps=2", "device=cpu", "--no-notebook"]
     more = {"run": small, "look": ["--html", "page.html"]}
     commands = [words[1:] + more.get(words[1], []) for words in documented("own-data.md")]
-    script = "import sys\nfrom typer.testing import CliRunner\nfrom workbench import cli\n"
-    script += f"assert cli.__file__.startswith({str(site)!r}), cli.__file__\n"
+    script = "import sys\nfrom typer.testing import CliRunner\nfrom workbench.commands import app\n"
+    script += f"assert app.__file__.startswith({str(site)!r}), app.__file__\n"
     script += f"from pathlib import Path\nfor words in {commands!r}:\n"
     script += (
         "    trained = [path.parent.as_posix() for path in "
@@ -147,7 +143,7 @@ def test_the_wheel_takes_a_csv_to_an_encoder_by_the_documented_commands(tmp_path
     script += (
         "    words = [trained[0] if word.startswith('runs/cosent/') else word for word in words]\n"
     )
-    script += "    done = CliRunner().invoke(cli.app, words, catch_exceptions=False)\n"
+    script += "    done = CliRunner().invoke(app.app, words, catch_exceptions=False)\n"
     script += "    print(done.output)\n    assert done.exit_code == 0\n"
     environment = {**os.environ, "PYTHONPATH": str(site.parent)}
     command = [python("tests"), "-c", script]

@@ -17,8 +17,8 @@ LAYERS = [
     {"checkpoints", "data", "runs", "rankings"},
     {"encoder", "teachers"},
     {"methods", "evaluation", "training"},
-    {"views", "look", "lessons"},
-    {"execution", "sweeps", "cli_runs", "cli", "__main__"},
+    {"views", "lessons"},
+    {"execution", "sweeps", "commands", "__main__"},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 NO_TORCH = {
@@ -32,11 +32,9 @@ NO_TORCH = {
     "runs",
     "data",
     "views",
-    "look",
     "execution",
     "sweeps",
-    "cli_runs",
-    "cli",
+    "commands",
 }
 
 
@@ -136,13 +134,12 @@ def test_runs_and_views_load_neither_torch_nor_scipys_statistics_and_runs_no_wid
     names = sorted(
         name for name in NO_TORCH if (PACKAGE / f"{name}.py").is_file() or (PACKAGE / name).is_dir()
     )
-    views = ["views", "look"]
     # Which --help and a refusal need not.
-    code = "import sys, workbench.cli\nassert 'pandas' not in sys.modules\n"
+    code = "import sys, workbench.commands.app\nassert 'pandas' not in sys.modules\n"
     code += "import workbench\nworkbench.list_runs\n"
-    code += "".join(f"import workbench.{name}\n" for name in names if name not in views)
+    code += "".join(f"import workbench.{name}\n" for name in names if name != "views")
     code += "assert not {'torch', 'ipywidgets', 'anywidget', 'scipy.stats'} & set(sys.modules)\n"
-    code += "".join(f"import workbench.{name}\n" for name in views)
+    code += "import workbench.views\n"
     code += "assert not {'torch', 'scipy.stats', 'sklearn'} & set(sys.modules)\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ from written_runs import SUITE, write_run
 
 from workbench import views
 from workbench.config import CONFIGS, CoSENTConfig, SimCSEConfig
-from workbench.execution import execute
+from workbench.execution import _execute_notebook
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 DRAWINGS = FOLDER.parent / "workbench" / "views" / "drawings"
@@ -182,7 +182,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., NotebookNode]:
             new_code_cell("import sys\nassert 'torch' not in sys.modules, 'torch was loaded'")
         )
         nbformat.write(content, folder / "in.ipynb")
-        execute(folder / "in.ipynb", folder / "out.ipynb", parameters)
+        _execute_notebook(folder / "in.ipynb", folder / "out.ipynb", parameters)
         return read(folder / "out.ipynb")
 
     return run

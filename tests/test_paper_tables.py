@@ -15,7 +15,7 @@ from test_docs import COMMANDS, EVALUATES, evaluated, resolved
 from written_runs import SUITE, write_run
 
 from workbench.checkpoints import published_spec
-from workbench.cli import overrides_of
+from workbench.commands.options import overrides_of
 from workbench.config import (
     SEVEN_STS,
     BaselineConfig,

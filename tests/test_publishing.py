@@ -14,7 +14,7 @@ from huggingface_hub import ModelCard
 from typer.testing import CliRunner
 from written_runs import write_run
 
-from workbench.cli import app
+from workbench.commands.app import app
 from workbench.config import BaselineConfig, SimCSEConfig
 from workbench.encoder import Encoder, push_folder, push_run
 from workbench.errors import EncoderError, RunError

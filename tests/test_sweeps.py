@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from workbench import sweeps
-from workbench.cli_runs import overrides_of, read_words
+from workbench.commands.options import overrides_of
+from workbench.commands.sweeps import read_words
 from workbench.config import SimCSEConfig
 from workbench.errors import DataError, RunError, SettingError
 from workbench.runs import run_path
@@ -152,7 +153,7 @@ def test_a_file_describes_methods_grids_and_exclusions_with_values_as_in_the_gri
         ({"methods": ["simcse"], "seeds": "0,x"}, "'0,x' cannot be read"),
         (
             {"methods": ["simcse"], "without": [{"temprature": 1}]},
-            "temprature.* leaves nothing out",
+            "temprature.* excludes no cell",
         ),
         ({}, "sweep is empty"),
     ],

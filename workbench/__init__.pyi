@@ -27,7 +27,7 @@ from .encoder import Encoder as Encoder
 from .errors import DataError as DataError, EncoderError as EncoderError, RunError as RunError
 from .errors import SettingError as SettingError, WorkbenchError as WorkbenchError
 from .evaluation import Report as Report, evaluate as evaluate, load_baseline as load_baseline
-from .execution import run as run, run_method as run_method
+from .execution import run as run, run_notebook as run_notebook
 from .methods import METHODS as METHODS
 from .methods.compcse import CompCSE as CompCSE
 from .methods.cosent import CoSENT as CoSENT

@@ -8,7 +8,7 @@ import sys
 def _interrupt(*_: object) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would leave the kernel running
     print(
-        "\ninterrupted; the same command goes on from the last saved state, if there is one",
+        "\nInterrupted. Run the same command again to resume from the last saved state.",
         file=sys.stderr,
     )
     # Libraries report that their kernel or process has ended.
@@ -23,7 +23,7 @@ def _interrupt(*_: object) -> None:
 
 
 def main() -> None:
-    """Run the command. Ctrl-C ends it with one line and exit code 130, from the first import on."""
+    """Run the command; from the first import on, Ctrl-C ends it with one line and code 130."""
     signal.signal(signal.SIGINT, _interrupt)
     # A cell of a sweep ends with it, even after kill -9.
     if file := os.environ.get("WORKBENCH_CELL"):
@@ -36,7 +36,7 @@ def main() -> None:
         lock = filelock.FileLock(file)
         lock.acquire()  # another sweep may be running the same cell
     try:
-        from workbench.cli import main as command
+        from workbench.commands.app import main as command
 
         command()
     finally:
@@ -46,8 +46,10 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    """Interrupt this process once stdin, a pipe that the parent holds and never writes to, is
-    closed."""
+    """Interrupt this process once the parent has ended.
+
+    The parent holds the other end of stdin, a pipe to which it never writes.
+    """
     os.read(0, 1)
     os.kill(os.getpid(), signal.SIGINT)
 

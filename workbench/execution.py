@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-import workbench
 from workbench.checkpoints import find_checkpoint
 from workbench.config import CONFIGS, TrainingConfig
-from workbench.data import check, kinds_of, unusable
+from workbench.data import check, kinds_of, load_dev, load_suites, load_training, unusable
 from workbench.errors import DataError, RunError, SettingError
 from workbench.files import project_path
 from workbench.printing import steady_stdout
@@ -27,12 +26,24 @@ _KERNEL = {
 
 
 def run(config: TrainingConfig, runs_root: AnyPath = "runs", *, quiet: bool = False) -> Run:
-    """Train and evaluate the run of `config` in this process and return it; a finished run is
-    returned as it is.
+    """Train and evaluate the run of `config` in this process and return it.
 
-    An interrupted run under `runs_root` goes on from its last state. Raises SettingError, DataError
-    or EncoderError before training, and RunError if another process is working on this run, or if
-    training failed."""
+    A finished run is returned as it is; an interrupted one goes on from its last state.
+
+    Args:
+        config: Settings of the run; runs that it learns from are trained first.
+        runs_root: The folder of runs.
+        quiet: Print no progress.
+
+    Raises:
+        SettingError, DataError, EncoderError: Before training, if it could not use its settings.
+        RunError: Another process is working on this run, or training failed.
+
+    Example:
+        config = workbench.SimCSEConfig.from_parameters("demo", 0, {"max_steps": 50})
+        finished = workbench.run(config, "runs")
+        finished.metrics()["world-test"]["spearman"]
+    """
     if finished := finished_run(config, runs_root):
         return finished
     check_settings(config)
@@ -40,25 +51,24 @@ def run(config: TrainingConfig, runs_root: AnyPath = "runs", *, quiet: bool = Fa
         run(CONFIGS[needed].from_parameters(profile, config.seed), runs_root, quiet=quiet)
         config = config.model_copy(update={"base_root": str(runs_root)})
         config.model_fields_set.discard("base_root")  # it was not given
+    # These load torch, which takes seconds: a finished run or a refusal does not wait for it.
+    from workbench.evaluation import evaluate
+    from workbench.methods import METHODS
+    from workbench.training import fit
+
     current = Run.open(config, runs_root)
     with current.record_end():
-        suites = workbench.load_suites(config)
-        method = workbench.METHODS[config.method](config)
-        workbench.evaluate(
-            method if method.pairwise else method.encoder, suites, run=current, stage="before"
-        )
-        workbench.fit(
-            method,
-            workbench.load_training(config),
-            workbench.load_dev(config),
-            run=current,
-            quiet=quiet,
-        )
-        workbench.evaluate(method, suites, run=current)
+        suites = load_suites(config)
+        method = METHODS[config.method](config)
+        start = method if method.pairwise else method.encoder
+        evaluate(start, suites, run=current, stage="before")
+        fit(method, load_training(config), load_dev(config), run=current, quiet=quiet)
+        # Last, because the metrics of this stage are what marks the run as finished.
+        evaluate(method, suites, run=current)
     return current
 
 
-def run_method(
+def run_notebook(
     method: str,
     *,
     profile: str = "demo",
@@ -66,79 +76,86 @@ def run_method(
     overrides: Facts | None = None,
     runs_root: AnyPath = "runs",
 ) -> Run:
-    """Execute a method's notebook by papermill and return its run, which contains the executed
-    notebook.
+    """Execute a method's notebook by papermill and return its run, which contains the notebook.
 
-    A run that is finished and has its notebook is returned as it is. Raises SettingError or
-    DataError before a kernel starts, and RunError if the notebook fails, which then stays in the
-    run's folder."""
+    A run that is finished and has its notebook is returned as it is.
+
+    Raises:
+        SettingError, DataError, EncoderError: Before a kernel starts.
+        RunError: The notebook fails; its executed part stays in the run's folder.
+
+    Example:
+        workbench.run_notebook("simcse", seed=1, overrides={"temperature": 0.07})
+    """
     config = CONFIGS[method].from_parameters(profile, seed, overrides)
     root = Path(runs_root).expanduser().resolve()
     notebook = notebook_of(config.method)
     finished = finished_run(config, root)
-    if (
-        finished
-        and (finished.path / "notebook.ipynb").is_file()
-        and not finished.facts().get("failure")
-    ):
-        _LOG.info(
-            "%s is finished and used as it is; to run it again: workbench rm %s",
-            finished.path,
-            finished.path,
-        )
+    if finished and _has_notebook(finished):
+        path = finished.path
+        _LOG.info("%s is finished and used as it is; to run it again: workbench rm %s", path, path)
         return finished
     check_settings(config)
     # As the settings read them: a relative path must also be valid in the kernel's own folder.
-    changed = config.model_dump(mode="json", include=set(map(config.setting_name, overrides or {})))
+    changed = {config.setting_name(name) for name in overrides or {}}
     parameters = {
         "profile": profile,
         "seed": config.seed,
-        "overrides": changed,
+        "overrides": config.model_dump(mode="json", include=changed),
         "runs_root": str(root),
     }
     current = Run.open(config, root)  # which refuses a run that another process works on
     current.release()  # to the kernel
     _LOG.info("running %s; history, scores and executed notebook: %s", notebook.name, current.path)
     with current.record_end():
-        execute(notebook, current.path / "notebook.ipynb", parameters)
+        _execute_notebook(notebook, current.path / "notebook.ipynb", parameters)
     return current
 
 
+def _has_notebook(finished: Run) -> bool:
+    """Return whether a finished run has its notebook, and no cell of it failed."""
+    page = finished.path / "notebook.ipynb"
+    return page.is_file() and not finished.facts().get("failure")
+
+
 def notebook_of(method: str) -> Path:
-    """Return the path of a method's notebook, `notebooks/NN_<method>.ipynb`. Raises SettingError if
-    it has none."""
+    """Return the path of a method's notebook, `notebooks/NN_<method>.ipynb`.
+
+    Raises SettingError if it has none.
+    """
     pattern = f"[0-9][0-9]_{method}.ipynb"
     paths = list(project_path("notebooks").glob(pattern))
     if len(paths) != 1:
         raise SettingError(
             f"{method} has {len(paths)} notebooks {pattern} instead of one; run it "
-            "without one: --no-notebook, in "
-            "Python workbench.run or sweep(..., notebook=False)"
+            "without one: --no-notebook, in Python workbench.run or sweep(..., notebook=False)"
         )
     return paths[0]
 
 
 def check_settings(config: TrainingConfig) -> None:
-    """Raise DataError, SettingError or EncoderError for data sets and encoders that training could
-    not use.
+    """Raise an error for datasets and encoders that training could not use.
 
-    Encoders are fetched from the hub, data sets are not.
+    Encoders are fetched from the hub, datasets are not.
+
+    Raises:
+        DataError: A dataset is missing, broken or of another kind.
+        SettingError: A revision is not that of an encoder, or a pooling does not fit.
+        EncoderError: An encoder is missing or broken.
     """
     problems = []
     every = set()
     for setting, (names, kinds) in config.data_sets.items():
         every.update(names)
         for name in names:
-            held = kinds_of(name)
-            if not {*held} & {*kinds}:
+            available = kinds_of(name)
+            if not {*available} & {*kinds}:
                 needed = " or ".join(kinds)
                 problems.append(
-                    f"{setting}: {name} holds {held[0]}; {config.method} needs {needed} there"
+                    f"{setting}: {name} holds {available[0]}; {config.method} needs {needed} there"
                 )
-    broken = unusable(check(sorted(every)))
-    problems += [
-        each if each.startswith(name) else f"{name}: {each}" for name, each in broken.items()
-    ]
+    for name, problem in unusable(check(sorted(every))).items():
+        problems.append(problem if problem.startswith(name) else f"{name}: {problem}")
     if problems:
         raise DataError("\n".join(problems))
     names = [config.train, *config.dev_sets, *config.suites]
@@ -158,12 +175,15 @@ def check_settings(config: TrainingConfig) -> None:
 
 
 @steady_stdout()
-def execute(notebook: Path, output: Path, parameters: Facts) -> None:
-    """Execute `notebook` with `parameters` into `output`, also if a cell fails; then raise
-    RunError."""
+def _execute_notebook(notebook: Path, output: Path, parameters: Facts) -> None:
+    """Execute a notebook with parameters into `output`.
+
+    If a cell fails, what was executed is written too. Raises RunError.
+    """
     import papermill
 
     failure = None
+    # Renamed to `output` at the end: Ctrl-C leaves the notebook of an earlier execution there.
     running = output.with_name(f".{output.name}")
     running.unlink(missing_ok=True)  # of an execution that was killed
     # The kernel does not work for the notebook that may be calling this.
@@ -183,13 +203,11 @@ def execute(notebook: Path, output: Path, parameters: Facts) -> None:
                 extra_arguments=["--IPKernelApp.log_level=50"],
             )
     except Exception as error:  # of a cell, a kernel that died or never started, a full disk
-        problem = (
-            f"{error.ename}: {error.evalue}"
-            if isinstance(error, papermill.PapermillExecutionError)
-            else error
-        )
+        problem = error
+        if isinstance(error, papermill.PapermillExecutionError):
+            problem = f"{error.ename}: {error.evalue}"
         failure = RunError(f"{notebook.name} failed: {problem}\nthe executed notebook: {output}")
-    if running.is_file():  # not reached after Ctrl-C, so an earlier notebook stays
+    if running.is_file():
         running.replace(output)
     if failure:
         raise failure

@@ -154,7 +154,7 @@ class TrainingConfig(Settings):
         encoder = given.get("encoder")
         if profile == "demo" and encoder is not None and BUNDLED_MODELS.get(encoder) != "world":
             # The rate of the world's poor start would ruin one that is tuned for sentences
-            # (benchmarks/own_data.py).
+            # (experiments/own_data.py).
             values = values | {"learning_rate": 3e-5, "eval_steps": 10}
         data = [str(given.get(name)) for name in ("train", "dev")]
         if any(name.endswith(OWN_FILES) for name in data):

@@ -35,3 +35,16 @@ def needed_pairs(
 
     place = bisect_left(numbers, -difference, key=negative)
     return numbers[place] if place < len(numbers) else None
+
+
+def needed_sample(difference: float, std: float, pairs_std: float, pairs: int) -> str:
+    """Return a sentence: the seeds that detect a difference, or the pairs if 100 seeds do not.
+
+    The arguments are those of `needed_pairs`; the sentence has the difference x 100.
+    """
+    points = f"a difference of {100 * difference:g} {'point' if difference == 0.01 else 'points'}"
+    if seeds := needed_seeds(difference, std, pairs_std, most=100):
+        return f"With {pairs} pairs, {seeds} seeds detect {points}."
+    if more := needed_pairs(difference, std, pairs_std, pairs, seeds=10):
+        return f"With 10 seeds, {more} pairs detect {points}; {pairs} with 100 seeds do not."
+    return f"With 10 seeds, no number of pairs detects {points}."

@@ -1,5 +1,4 @@
-"""All runs of a folder: as a table with filters, by name, and removed unless other runs need
-them."""
+"""The runs of a folder: as a table with filters, by name, and removed unless others need them."""
 
 import logging
 import re
@@ -39,12 +38,10 @@ def list_runs(
     sort: str = "",
     columns: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Return a row for each run under `root` that satisfies every filter; scores are Spearman or
-    accuracy x 100.
+    """Return a row for each run under `root` that satisfies every filter.
 
-    status is "finished", "failed", "unfinished" or "unreadable", and `failure` the reason: one
-    broken run does not hide the others. Raises SettingError if no run has a column, suite or
-    setting of this name, and for a malformed filter.
+    Scores are Spearman or accuracy x 100. status is "finished", "failed", "unfinished" or
+    "unreadable", and `failure` the reason: one broken run does not hide the others.
 
     Args:
         root: Folder of runs.
@@ -54,23 +51,21 @@ def list_runs(
         columns: Of the same names, and SUITE:start, SUITE:kcc and SUITE:ndcg, x 100; by default
             those of a run, its changed settings as text, and all suites. "start" is the score
             before training on an average of sets, or on the first suite of the run.
+
+    Raises:
+        SettingError: No run has a column, suite or setting of this name, or a filter is malformed.
+
+    Example:
+        workbench.list_runs("runs", ["method=simcse", "world-test>=40"], sort="-world-test")
     """
     rows = read_rows(root)
     suites = set()
-    main_suites = [_main_suite(row["scores"]) for row in rows]
-    for row, main_suite in zip(rows, main_suites, strict=True):
-        row.pop("facts", None)
-        values = {
-            name: "none" if value is None else value for name, value in row.pop("settings").items()
-        }
-        for name, value in row.pop("rankings").items():
-            values[name] = round(100 * value, 2)
-        for suite, (score, measure) in row.pop("scores").items():
-            name = f"{measure} {suite}" if suite in _TAKEN else suite
-            values[name] = round(100 * score, 2)
-            suites.add(name)
-        values["start"] = values.get(f"{main_suite}:start")
-        row.update(values | row)
+    main_suites = []
+    for row in rows:
+        main_suites.append(_main_suite(row["scores"]))
+        values = _values_by_column(row, suites)
+        values["start"] = values.get(f"{main_suites[-1]}:start")
+        row.update(values | row)  # a setting never hides a fact of the run
     table: Any = pd.DataFrame(rows, dtype=object)
 
     def column(name: str) -> str:
@@ -87,12 +82,7 @@ def list_runs(
                     f"{text!r} is not a filter; write NAME=VALUE, with =, !=, <, <=, > or >="
                 )
             name, sign, wanted = match.groups()
-            number: Any = pd.to_numeric(wanted, errors="coerce")
-            values = _comparable(
-                table[column(name)], as_text=sign in ("=", "!=") and pd.isna(number)
-            )
-            value = number if pd.api.types.is_numeric_dtype(values) else wanted.lower()
-            table = table[getattr(values, _SIGNS[sign])(value) & values.notna()]
+            table = table[_satisfies(table[column(name)], sign, wanted)]
         columns = list(dict.fromkeys(map(column, columns)))
         if sort:
             key = column(sort.removeprefix("-"))
@@ -100,20 +90,47 @@ def list_runs(
     shown = sorted(name for name in suites if table[name].notna().any())
     shown.sort(key=lambda name: name.endswith("-average"))
     if shown:  # next to the result that it belongs to, of the first run that has one
-        beside = next((suite for suite in main_suites if suite in shown), shown[0])
-        shown.insert(shown.index(beside), "start")
+        neighbour = next((suite for suite in main_suites if suite in shown), shown[0])
+        shown.insert(shown.index(neighbour), "start")
     table = table.reindex(columns=columns or [*_FIRST, *shown, *_LAST]).reset_index(drop=True)
     kinds = {"seed": "Int64", "seconds": float} | dict.fromkeys(shown, float)
     return table.astype({name: kind for name, kind in kinds.items() if name in table})
 
 
+def _values_by_column(row: Facts, suites: set[str]) -> Facts:
+    """Take settings, rankings and scores out of a row; return them by column, and add suites."""
+    del row["facts"]
+    values = {}
+    for name, value in row.pop("settings").items():
+        values[name] = "none" if value is None else value  # so that a filter can ask for it
+    for name, value in row.pop("rankings").items():
+        values[name] = round(100 * value, 2)
+    for suite, (score, measure) in row.pop("scores").items():
+        name = f"{measure} {suite}" if suite in _TAKEN else suite
+        values[name] = round(100 * score, 2)
+        suites.add(name)
+    return values
+
+
+def _satisfies(column: Any, sign: str, wanted: str) -> Any:
+    """Return for each value of a column whether it satisfies a filter; never, if it is missing."""
+    number: Any = pd.to_numeric(wanted, errors="coerce")
+    values = _comparable(column, as_text=sign in ("=", "!=") and pd.isna(number))
+    value = number if pd.api.types.is_numeric_dtype(values) else wanted.lower()
+    return getattr(values, _SIGNS[sign])(value) & values.notna()
+
+
 def _comparable(column: Any, *, as_text: bool = False) -> Any:
     """Return a column as numbers if it has any, otherwise as lower-case text."""
-    texts = column.map(
-        lambda each: ",".join(map(str, each)) if isinstance(each, list) else str(each), "ignore"
-    )
+
+    def text_of(value: Any) -> str:
+        return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+    texts = column.map(text_of, "ignore")
     numbers: Any = pd.to_numeric(texts, errors="coerce")
-    return texts.astype("string").str.lower() if as_text or numbers.isna().all() else numbers
+    if as_text or numbers.isna().all():
+        return texts.astype("string").str.lower()
+    return numbers
 
 
 def run_folders(root: AnyPath) -> list[Path]:
@@ -121,8 +138,11 @@ def run_folders(root: AnyPath) -> list[Path]:
     root = Path(root).expanduser()
     if not root.is_dir():
         _LOG.warning("the folder %s does not exist, so it has no runs", root.absolute())
-    paths = sorted(root.glob("*/[!.]*"))  # with a dot: being removed
-    return [path for path in paths if NAME.fullmatch(path.name) or (path / "config.json").exists()]
+    folders = []
+    for path in sorted(root.glob("*/[!.]*")):  # with a dot: being removed
+        if NAME.fullmatch(path.name) or (path / "config.json").exists():
+            folders.append(path)
+    return folders
 
 
 def read_rows(root: AnyPath) -> list[Facts]:
@@ -131,15 +151,16 @@ def read_rows(root: AnyPath) -> list[Facts]:
 
 
 def read_row(path: Path) -> Facts:
-    """Return method, path and status of a run and, if it can be read, its facts, settings, scores
-    and failure.
+    """Return method, path and status of a run and, if it can be read, all else that is known.
 
-    The scores are suite -> (score, "spearman" or "accuracy"), the rankings "SUITE:kcc" and
-    "SUITE:ndcg" -> mean over queries, of a run that is finished, and "SUITE:start" the score before
-    training."""
+    That is its facts, settings, scores and failure. The scores are suite -> (score, "spearman" or
+    "accuracy"), the rankings "SUITE:kcc" and "SUITE:ndcg" -> mean over queries, of a run that is
+    finished, and "SUITE:start" the score before training.
+    """
     row = {
         "method": path.parent.name,
         "path": str(path),
+        "facts": {},
         "settings": {},
         "scores": {},
         "rankings": {},
@@ -148,15 +169,15 @@ def read_row(path: Path) -> Facts:
         run = Run(path)
         facts = row["facts"] = run.facts()
         config = run.config_of(facts)
-        row |= {
-            name: facts.get(name) for name in ("digest", "started", "seconds", "host", "failure")
-        }
-        row |= {"method": config.method, "profile": config.profile, "seed": config.seed}
-        row["changed"] = ", ".join(
-            f"{name}={short_value(value, config.seed)}"
-            for name, value in config.changed().items()
-            if name not in config.outside_digest
-        )
+        for name in ("digest", "started", "seconds", "host", "failure"):
+            row[name] = facts.get(name)
+        for name in ("method", "profile", "seed"):
+            row[name] = getattr(config, name)
+        changed = []
+        for name, value in config.changed().items():
+            if name not in config.outside_digest:
+                changed.append(f"{name}={short_value(value, config.seed)}")
+        row["changed"] = ", ".join(changed)
         row["settings"] = config.model_dump(mode="json")
         row["status"] = "failed" if row["failure"] else "unfinished"
         if run.finished:
@@ -164,28 +185,29 @@ def read_row(path: Path) -> Facts:
             start = run.metrics(BEFORE, facts) if run.has(BEFORE) else {}
             for suite, values in run.metrics(facts=facts).items():
                 row["scores"][suite] = _score_of(values)
-                rankings = {name: values.get(name) for name in ("kcc", "ndcg")}
+                rankings = {"kcc": values.get("kcc"), "ndcg": values.get("ndcg")}
                 if suite in start:
-                    rankings["start"] = _score_of(start[suite])[0]
-                row["rankings"] |= {
-                    f"{suite}:{name}": v for name, v in rankings.items() if v is not None
-                }
+                    rankings["start"], _ = _score_of(start[suite])
+                for name, value in rankings.items():
+                    if value is not None:
+                        row["rankings"][f"{suite}:{name}"] = value
     except Exception as problem:  # whatever is wrong with one run, the others are listed
         row |= {"status": "unreadable", "failure": str(problem)}
     return row
 
 
 def _score_of(values: Facts) -> tuple[float, str]:
-    """Return the score of one suite in [-1, 1], nan if it is undefined, and the name of its
-    measure."""
+    """Return the score of a suite in [-1, 1], nan if undefined, and the name of its measure."""
     measure = "accuracy" if "accuracy" in values else "spearman"
     value = values.get(measure)
     return float("nan" if value is None else value), measure
 
 
 def _main_suite(metrics: Facts) -> str:
-    """Return the suite that one number of a run is of: an average of sets, otherwise the first; ""
-    if none."""
+    """Return the suite that one number of a run is of: an average of sets, otherwise the first.
+
+    "" if there is none.
+    """
     averages = (suite for suite in metrics if suite.endswith("-average"))
     return next(averages, next(iter(metrics), ""))
 
@@ -193,16 +215,18 @@ def _main_suite(metrics: Facts) -> str:
 def split_common_settings(
     texts: Sequence[str], without: Collection[str] = ()
 ) -> tuple[str, list[str]]:
-    """Return the settings that all texts (of the column `changed`) share, and the others of each,
-    except `without`."""
+    """Return the settings that all texts share, and the others of each, except `without`.
+
+    A text is that of the column `changed`.
+    """
     words = []
     for text in texts:
         parts = re.split(r", (?=\w+=)", text)  # a list has commas too
         words.append([part for part in parts if part and part.partition("=")[0] not in without])
-    common = [word for word in words[0] if all(word in others for others in words)] if words else []
-    return ", ".join(common), [
-        ", ".join(word for word in each if word not in common) for each in words
-    ]
+    first = words[0] if words else []
+    common = [word for word in first if all(word in others for others in words)]
+    own = [", ".join(word for word in each if word not in common) for each in words]
+    return ", ".join(common), own
 
 
 def short_value(value: Any, seed: int | None = None) -> str:
@@ -218,24 +242,25 @@ def short_value(value: Any, seed: int | None = None) -> str:
         return str(value)
     while _COMMON_NAME.fullmatch(path.name):
         path = path.parent
-    return (
-        f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}"
-        if NAME.fullmatch(path.name)
-        else path.name
-    )
+    if not NAME.fullmatch(path.name):
+        return path.name
+    return f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}"
 
 
 def find_run(name: str, root: AnyPath = "runs") -> Run:
-    """Return the run in a folder, or the only one under `root` whose name, with or without its
-    method, begins so."""
+    """Return the run in a folder, or the only one under `root` whose name begins so.
+
+    The name may have its method in front. Raises RunError.
+    """
     if (Path(name) / "config.json").is_file():
         return Run(name)
-    folders = run_folders(root) if name else []
     # "-s1" is also the beginning of "-s10".
     fits = str.__eq__ if re.search(r"-s\d+$", name) else str.startswith
-    near = [
-        path for path in folders if fits(path.name, name) or fits("/".join(path.parts[-2:]), name)
-    ]
+    near = []
+    for path in run_folders(root) if name else []:
+        with_method = f"{path.parent.name}/{path.name}"
+        if fits(path.name, name) or fits(with_method, name):
+            near.append(path)
     if len(near) != 1:
         raise RunError(
             f"{len(near)} runs under {root} begin with {name!r}; list them with `workbench runs`"
@@ -244,44 +269,49 @@ def find_run(name: str, root: AnyPath = "runs") -> Run:
 
 
 def choose_runs(words: Sequence[str], root: AnyPath = "runs") -> list[Run]:
-    """Return the runs with these names (as `find_run`), each once, or those that satisfy all
-    filters.
+    """Return the runs with these names (as `find_run`), each once, or those of all filters.
 
     Raises RunError if there is none, or if names and filters are mixed.
     """
-    if not (words and all(_FILTER.fullmatch(word) and not Path(word).exists() for word in words)):
-        return list(
-            {run.path.resolve(): run for run in (find_run(name, root) for name in words)}.values()
-        )
-    chosen = list_runs(root, words)
-    if chosen.empty:
+    # The path of a run may contain "=".
+    names = [word for word in words if not _FILTER.fullmatch(word) or Path(word).exists()]
+    if names or not words:
+        chosen = {}
+        for word in words:
+            run = find_run(word, root)
+            chosen.setdefault(run.path.resolve(), run)
+        return list(chosen.values())
+    table = list_runs(root, words)
+    if table.empty:
         raise RunError(f"no runs under {root} with {' '.join(words)}")
-    return [Run(path) for path in chosen["path"]]
+    return [Run(path) for path in table["path"]]
 
 
 def needed_by(root: AnyPath) -> dict[Path, list[Path]]:
-    """Return folder of a run -> folders of the runs under `root` that learned from it, or evaluated
-    it."""
+    """Return the folders under `root` of the runs that learned from a run or evaluated it.
+
+    They are listed by the folder of the run that they need.
+    """
     needs = {}
-    for folder in run_folders(root):
+    for folder in map(Path.resolve, run_folders(root)):
         paths = set()
         with suppress(WorkbenchError):  # it cannot be read, or a setting names a file that is gone
             config = Run(folder).config
-            paths = {
-                path.parent if path.name == "encoder" else path
-                for path in map(Path, config.paths())
-            }
+            for path in map(Path, config.paths()):
+                paths.add(path.parent if path.name == "encoder" else path)
             for name, profile in config.runs_needed:
                 needed = CONFIGS[name].from_parameters(profile, config.seed)
                 paths.add(run_path(needed, root).resolve())
-        for path in paths - {folder.resolve()}:
-            needs.setdefault(path, []).append(folder.resolve())
+        for path in paths - {folder}:
+            needs.setdefault(path, []).append(folder)
     return needs
 
 
 def remove_runs(runs: Sequence[Run], root: AnyPath = "runs") -> None:
-    """Remove runs for good. Raises RunError if one is in progress, or needed by a run that
-    stays."""
+    """Remove runs for good, or none.
+
+    Raises RunError if one is in progress, or needed by a run that stays.
+    """
     needs = needed_by(root)
     leaving = {run.path.resolve() for run in runs}
     for run in runs:

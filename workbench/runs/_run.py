@@ -1,5 +1,4 @@
-"""The folder of one run: its settings, its results, and the lock of the process that is working on
-it."""
+"""The folder of one run: its settings, its results, and the lock of the process working on it."""
 
 import os
 import platform
@@ -11,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from io import BytesIO
-from itertools import chain
 from pathlib import Path
 from typing import Any, NotRequired, Required
 
@@ -51,14 +49,12 @@ _LIBRARIES = (
     "ranking-workbench",
 )
 # Columns that each table must have, and their types.
-_SCORES = {"suite": str, "subset": str, "pair_id": str, "gold": float, "predicted": float}
 _RANKED = dict.fromkeys(("suite", "query_id", "target_id", "query", "target"), str)
-_WATCHED = {"step": int, "query": str, "target": str, "gold": float, "score": float}
 _TABLES = {
-    "scores.csv": _SCORES,
+    "scores.csv": {"suite": str, "subset": str, "pair_id": str, "gold": float, "predicted": float},
     "rankings.csv": _RANKED | dict.fromkeys(("gold", "score", "rank"), float),
     "history.csv": {"step": int},
-    "watched.csv": _WATCHED,
+    "watched.csv": {"step": int, "query": str, "target": str, "gold": float, "score": float},
 }
 FINISHED = "metrics.json"  # written last
 BEFORE = "before"  # the stage of a run before its training
@@ -119,7 +115,7 @@ def finished_run(config: RunConfig, runs_root: AnyPath = "runs") -> "Run | None"
     path = run_path(config, runs_root)
     if not is_finished(path):
         return None
-    # Of a process that was killed at the very end.
+    # A process may have been killed between its last file and the end of its training state.
     shutil.rmtree(path / "checkpoint", ignore_errors=True)
     run = Run(path)
     before = run.facts().get("contents", {})
@@ -141,22 +137,23 @@ def _contents_here(config: RunConfig, runs_root: AnyPath) -> dict[str, str]:
     """
     contents = config.contents()
     for names, _ in config.data_sets.values():
-        for part in chain.from_iterable(TRANSFER.get(name, {"": name}).values() for name in names):
-            if checksum := checksum_here(part):
-                contents[part] = checksum
+        for name in names:
+            for part in TRANSFER.get(name, {"": name}).values():
+                if checksum := checksum_here(part):
+                    contents[part] = checksum
     for method, profile in config.runs_needed:
         root = getattr(config, "base_root", None) or runs_root
         needed = run_path(CONFIGS[method].from_parameters(profile, config.seed), root)
         if is_finished(needed):
-            contents["/".join(needed.parts[-2:])] = checkpoint_checksum(needed)
+            contents[f"{method}/{needed.name}"] = checkpoint_checksum(needed)
     return contents
 
 
 class Run:
-    """One run on disk: `<root>/<method>/<digest>-s<seed>/`, a function of the settings and of the
-    files that they name.
+    """One run on disk: `<root>/<method>/<digest>-s<seed>/`.
 
-    Every method that reads raises RunError with the path of a file that is missing or was changed.
+    It is a function of the settings and of the files that they name. Every method that reads
+    raises RunError with the path of a file that is missing or was changed.
     """
 
     def __init__(self, path: AnyPath) -> None:
@@ -172,8 +169,8 @@ class Run:
     def open(cls, config: RunConfig, runs_root: AnyPath = "runs") -> "Run":
         """Open the run of `config` under `runs_root` for writing, and make its folder if it is new.
 
-        Raises RunError if the folder cannot be written to, or if another process is working on this
-        run."""
+        Raises RunError if the folder cannot be written to, or if another process works on this run.
+        """
         path = run_path(config, runs_root)
         if finished := finished_run(config, runs_root):
             return finished
@@ -181,7 +178,8 @@ class Run:
             path.mkdir(parents=True, exist_ok=True)
             lock = lock_run(path)
             try:
-                if not is_finished(path):  # by another process meanwhile
+                if not is_finished(path):  # by another process, while this one waited for the lock
+                    # Completes or drops an encoder that a killed process was replacing.
                     undo_write(path / "encoder")
                     _write_facts(path / "config.json", config, _contents_here(config, runs_root))
                 run = cls(path)
@@ -212,43 +210,49 @@ class Run:
 
     def config_of(self, facts: Facts) -> RunConfig:
         """Return the settings in `facts`, which are those of this run."""
+        name = self.path.name
         method = facts["method"]
         file = self.path / "config.json"
         if method not in RECORDED:
             raise RunError(unknown_name("method", method, RECORDED, f"in {file}"))
         config = RECORDED[method](**facts["settings"])
-        if NAME.fullmatch(self.path.name) and not self.path.name.endswith(f"-s{config.seed}"):
+        # A run that was copied keeps its name; a folder with another name says nothing.
+        if NAME.fullmatch(name) and not name.endswith(f"-s{config.seed}"):
             raise RunError(f"{file} has seed {config.seed}, unlike its folder; {_REMEDY}")
         if "given" in facts:
             config.model_fields_set.intersection_update(facts["given"])
         return config
 
     def facts(self) -> Facts:
-        """Return config.json: settings, versions, device, git commit, checksums of inputs and
-        written files."""
+        """Return config.json: settings, versions, device, commit, checksums of inputs and files."""
         return read_json(self.path / "config.json", _FACTS)
 
     def record(self, inputs: Mapping[str, tuple[str, str]] | None = None, **facts: Any) -> Facts:
-        """Add facts to config.json and return all facts; a dictionary is merged into the existing
-        one.
+        """Add facts to config.json and return all facts; a dictionary is merged into its former.
 
-        inputs: role -> source and sha256 of its content; a role is "encoder", "train", "dev", the
-            name of a suite or one of the method's. Raises RunError if the run began with other
-            content."""
+        Args:
+            inputs: role -> source and sha256 of its content; a role is "encoder", "train", "dev",
+                the name of a suite or one of the method's.
+            facts: Any others, by name.
+
+        Raises:
+            RunError: The run began with other content.
+        """
         recorded = self.facts()
-        began = recorded.get("inputs", {})
+        first = recorded.get("inputs", {})
         for role, (source, checksum) in (inputs or {}).items():
-            first = began.get(role, {"source": source, "sha256": checksum})
-            if first["sha256"] != checksum:
+            entry = first.get(role, {"source": source, "sha256": checksum})
+            if entry["sha256"] != checksum:
                 raise RunError(
-                    f"{role}: {source} is not what {self.path} began with "
-                    f"({first['source']}, sha256 "
-                    f"{first['sha256'][:12]}, now {checksum[:12]}); {_REMEDY}"
+                    f"{role}: {source} is not what {self.path} began with ({entry['source']}, "
+                    f"sha256 {entry['sha256'][:12]}, now {checksum[:12]}); {_REMEDY}"
                 )
-            facts.setdefault("inputs", {})[role] = first
+            facts.setdefault("inputs", {})[role] = entry
         merged = dict(recorded)
         for name, value in facts.items():
-            merged[name] = recorded.get(name, {}) | value if isinstance(value, dict) else value
+            if isinstance(value, dict):
+                value = recorded.get(name, {}) | value  # noqa: PLW2901
+            merged[name] = value
         if merged != recorded:
             with reraise_os_error(self.path):
                 write_json(self.path / "config.json", merged)
@@ -256,8 +260,7 @@ class Run:
 
     @contextmanager
     def record_end(self) -> Iterator[None]:
-        """Record how long the block took, or why it failed, and let another process continue the
-        run."""
+        """Record how long the block took, or why it failed, and release the run."""
         started = time.monotonic()
         was_finished = self.finished
         try:
@@ -281,13 +284,12 @@ class Run:
         return is_finished(self.path / stage)
 
     def metrics(self, stage: str = "", facts: Facts | None = None) -> Facts:
-        """Return suite -> {"spearman", "n", ...}; the stage "before" is the encoder before
-        training.
+        """Return suite -> {"spearman", "n", ...}; the stage "before" is that before training.
 
         facts: Those of this run, if they have been read already.
         """
         path, content = self._content(FINISHED, stage, facts)
-        return _parse_json(path, content, _METRICS)
+        return _validate_json(path, content, _METRICS)
 
     def scores(self, stage: str = "") -> pd.DataFrame:
         """Return suite, subset, pair_id, gold, predicted."""
@@ -307,54 +309,55 @@ class Run:
         return table
 
     def watched(self) -> pd.DataFrame:
-        """Return step, query, target, gold, score of a few queries of dev at each of its
-        measurements, from step 0.
+        """Return step, query, target, gold, score of a few queries of dev, from step 0 on.
 
         Empty if no query of dev was watched: `training` watches the first with four to twenty
-        targets."""
-        is_there = (self.path / "watched.csv").is_file()
-        if is_there or "watched.csv" in self.facts().get("files", {}):
-            return self._table("watched.csv", "")
-        return pd.DataFrame(columns=[*_WATCHED])
+        targets.
+        """
+        name = "watched.csv"
+        # If it was written, that it is missing is an error.
+        if (self.path / name).is_file() or name in self.facts().get("files", {}):
+            return self._table(name, "")
+        return pd.DataFrame(columns=[*_TABLES[name]])
 
     def record_training(self, stopped: str = "") -> None:
-        """Record that the training has ended, why if before its last step, and the checksums of
-        what it wrote."""
+        """Record that training has ended, why before its last step, and checksums of its files."""
         files = {"encoder": {"sha256": checkpoint_checksum(self.path)}}
-        for path in (self.path / "history.csv", self.path / "watched.csv"):
+        for name in ("history.csv", "watched.csv"):
+            path = self.path / name
             if path.is_file():
-                files[path.name] = {"sha256": file_checksum(path)}
+                files[name] = {"sha256": file_checksum(path)}
         self.record(trained=True, stopped=stopped, files=files)
 
     def write_evaluation(
         self, metrics: Facts, scores: pd.DataFrame, rankings: pd.DataFrame, stage: str = ""
     ) -> None:
-        """Store an evaluation, metrics.json last; without `stage` this finishes the run.
-
-        Checksums are recorded before: they are compared once metrics.json is there.
-        """
+        """Store an evaluation; without `stage` this finishes the run."""
         folder = self.path / stage
+        # metrics.json is written last: it marks the stage as finished, and a kill before it makes
+        # the run continue.
         texts = {
             "scores.csv": scores.to_csv(index=False, lineterminator="\n"),
             "rankings.csv": rankings.to_csv(index=False, lineterminator="\n"),
             FINISHED: json_text(metrics),
         }
-        files = {
-            (Path(stage) / name).as_posix(): {"sha256": text_checksum(text)}
-            for name, text in texts.items()
-        }
+        files = {}
+        for name, text in texts.items():
+            files[_name_in_run(stage, name)] = {"sha256": text_checksum(text)}
+        ended: Facts = {} if stage else {"ended": timestamp()}
         with reraise_os_error(folder):
             folder.mkdir(exist_ok=True)
-            self.record(files=files, **({} if stage else {"ended": timestamp()}))
+            # Before the files: once metrics.json is there, their checksums are compared.
+            self.record(files=files, **ended)
             for name, text in texts.items():
                 with atomic_write(folder / name) as file:
                     file.write(text)
-        if not stage:
+        if not stage:  # nothing needs the training state any more
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
     def _table(self, name: str, stage: str) -> pd.DataFrame:
         path, content = self._content(name, stage)
-        return _parse_table(path, content)
+        return _read_csv(path, content)
 
     def _content(self, name: str, stage: str, facts: Facts | None = None) -> tuple[Path, bytes]:
         """Return path and content of a file after comparing the content with what was written."""
@@ -363,10 +366,11 @@ class Run:
             unfinished = "the run is not finished: run it again and it goes on"
             raise RunError(f"{path} is missing; {_REMEDY if self.finished else unfinished}")
         content = _read_bytes(path)
-        facts = self.facts() if facts is None else facts
-        written = facts.get("files", {}).get((Path(stage) / name).as_posix())
-        is_compared = written is not None and self.has(stage)
-        if is_compared and text_checksum(content) != written["sha256"]:
+        if facts is None:
+            facts = self.facts()
+        written = facts.get("files", {}).get(_name_in_run(stage, name))
+        # An unfinished stage may have the checksums of one start and the files of another.
+        if written and self.has(stage) and text_checksum(content) != written["sha256"]:
             raise RunError(
                 f"{path} is not what the run wrote: it was cut or changed since; {_REMEDY}"
             )
@@ -376,16 +380,21 @@ class Run:
         return f"Run({str(self.path)!r}, {'finished' if self.finished else 'unfinished'})"
 
 
+def _name_in_run(stage: str, name: str) -> str:
+    """Return the name of a stage's file relative to the run's folder, as config.json has it."""
+    return f"{stage}/{name}" if stage else name
+
+
 def is_finished(path: Path) -> bool:
     """Return whether the run, or the stage of a run, in `path` is finished."""
     return (path / FINISHED).is_file()
 
 
 def lock_run(path: Path) -> filelock.BaseFileLock:
-    """Take the lock of the run in `path`. Raises RunError if another process holds it and has not
-    finished the run.
+    """Take the lock of the run in `path`, or return it free if another process finished the run.
 
     A cell of a sweep, and its kernel, wait until that process ends or has finished the run.
+    Otherwise, raises RunError if another process holds it.
     """
     file = path / ".lock"
     lock = filelock.FileLock(file, is_singleton=True)
@@ -399,11 +408,11 @@ def lock_run(path: Path) -> filelock.BaseFileLock:
                 raise RunError(
                     f"another process is working on {path} ({file.read_text()}); wait for its end"
                 ) from None
-    notebook = (
-        f", the kernel of {session}" if (session := os.environ.get("JPY_SESSION_NAME")) else ""
-    )
+    owner = f"process {os.getpid()} on {platform.node()} since {timestamp()}"
+    if session := os.environ.get("JPY_SESSION_NAME"):
+        owner += f", the kernel of {session}"
     with suppress(OSError):  # the disk is full
-        file.write_text(f"process {os.getpid()} on {platform.node()} since {timestamp()}{notebook}")
+        file.write_text(owner)
     return lock
 
 
@@ -414,17 +423,21 @@ def is_running(path: Path) -> bool:
     try:
         with filelock.FileLock(path / ".lock", timeout=0):
             return False
-    except OSError as problem:  # any other error: nobody can write there
-        return isinstance(problem, filelock.Timeout)
+    except filelock.Timeout:
+        return True
+    except OSError:  # nobody can write there
+        return False
 
 
 def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT) -> Any:
-    """Return the content of a JSON file. Raises RunError if it cannot be read or has another
-    form."""
-    return _parse_json(path, _read_bytes(path), kind)
+    """Return the content of a JSON file.
+
+    Raises RunError if it cannot be read or has another form.
+    """
+    return _validate_json(path, _read_bytes(path), kind)
 
 
-def _parse_json(path: Path, content: bytes, kind: TypeAdapter) -> Any:
+def _validate_json(path: Path, content: bytes, kind: TypeAdapter) -> Any:
     try:
         return kind.validate_json(content)
     except ValidationError as problem:
@@ -432,26 +445,32 @@ def _parse_json(path: Path, content: bytes, kind: TypeAdapter) -> Any:
 
 
 def read_stored_table(path: Path) -> pd.DataFrame:
-    """Return a table of a run, such as its scores.csv; text stays text, such as an id "007" or a
-    sentence "nan".
+    """Return a table of a run, such as its scores.csv.
+
+    Text stays text, such as an id "007" or a sentence "nan".
 
     Raises RunError if it cannot be read or has another form.
     """
-    return _parse_table(path, _read_bytes(path))
+    return _read_csv(path, _read_bytes(path))
 
 
-def _parse_table(path: Path, content: bytes) -> pd.DataFrame:
-    types = _TABLES[path.name]
-    # A training that goes on writes its watched rankings again, to the last digit.
-    first: Any = str if types is _WATCHED else types
+def _read_csv(path: Path, content: bytes) -> pd.DataFrame:
+    types: Any = _TABLES[path.name]
     try:
-        table = pd.read_csv(BytesIO(content), dtype=first, na_filter=path.name == "history.csv")
-        missing = types.keys() - set(table)
-        if not missing:
-            return table.astype(types) if first is str else table
+        table = pd.read_csv(
+            BytesIO(content),
+            dtype=types,
+            # Only a history has values that are missing: loss at step 0, dev between evaluations.
+            na_filter=path.name == "history.csv",
+            # A training that goes on writes its watched rankings again, to the last digit; reading
+            # the larger tables so exactly would take longer.
+            float_precision="round_trip" if path.name == "watched.csv" else None,
+        )
     except ValueError as problem:
         raise _refuse_file(path, problem) from None
-    raise _refuse_file(path, f"it has no column {min(missing)}")
+    if missing := types.keys() - set(table):
+        raise _refuse_file(path, f"it has no column {min(missing)}")
+    return table
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -468,8 +487,10 @@ def _refuse_file(path: Path, why: object) -> RunError:
 
 
 def _write_facts(file: Path, config: RunConfig, contents: dict[str, str]) -> None:
-    """Write config.json, or update that of an interrupted run, whose facts stay in
-    `earlier_starts`."""
+    """Write config.json, or update that of an interrupted run.
+
+    The facts of its earlier starts stay in `earlier_starts`.
+    """
     earlier = read_json(file) if file.is_file() else {}
     versions = {"python": platform.python_version()}
     for name in _LIBRARIES:
@@ -487,22 +508,24 @@ def _write_facts(file: Path, config: RunConfig, contents: dict[str, str]) -> Non
         "host": platform.node(),
         "started": earlier.get("started", timestamp()),
     }
-    before = {name: earlier.get(name) for name in facts}
-    # A default that is now given is the same value.
-    differs = before | {"given": facts["given"]} != facts
     if "inputs" in earlier:  # that start computed something
-        starts = [*earlier.get("earlier_starts", []), *([before] if differs else [])]
+        before = {name: earlier.get(name) for name in facts}
+        starts = earlier.get("earlier_starts", [])
+        # A default that is now given is the same value.
+        if before | {"given": facts["given"]} != facts:
+            starts = [*starts, before]
         facts = earlier | facts | {"earlier_starts": starts, "failure": None}
     write_json(file, facts)
 
 
 def checkout_commit(folder: Path = PACKAGE.parent) -> str | None:
-    """Return the commit of a checkout, with "+changes" if tracked files except notebooks differ;
-    None elsewhere."""
+    """Return the commit of a checkout, with "+changes" if tracked files differ; None elsewhere.
+
+    Notebooks are not compared: executing one changes it.
+    """
     git = ["git", "-C", str(folder), "--git-dir=.git"]  # not that of a folder above
+    head = [*git, "rev-parse", "HEAD"]
+    changes = [*git, "diff", "--quiet", "HEAD", "--", ".", ":!*.ipynb"]
     with suppress(OSError, subprocess.CalledProcessError):
-        commit = subprocess.check_output(
-            [*git, "rev-parse", "HEAD"], text=True, stderr=subprocess.DEVNULL
-        ).strip()
-        differs = subprocess.call([*git, "diff", "--quiet", "HEAD", "--", ".", ":!*.ipynb"])
-        return f"{commit}+changes" if differs else commit
+        commit = subprocess.check_output(head, text=True, stderr=subprocess.DEVNULL).strip()
+        return f"{commit}+changes" if subprocess.call(changes) else commit

@@ -1,5 +1,4 @@
-"""Many runs: methods, settings and seeds, run where they are missing, on this machine or on a Slurm
-cluster."""
+"""Many runs: the missing ones of methods x settings x seeds, on this machine or a Slurm cluster."""
 
 from workbench.sweeps._cells import (
     SWEEP_FILES as SWEEP_FILES,

@@ -30,7 +30,8 @@ from workbench.files import reraise_os_error, text_checksum, write_json
 from workbench.runs import AnyPath, Facts, finished_run, is_running, read_json, read_row, run_path
 
 _LOG = logging.getLogger("workbench")
-_FOLDER, _FILE = "sweeps", "sweep.json"
+_FOLDER = "sweeps"
+_FILE = "sweep.json"
 _MOST_CELLS = 100_000  # of one method
 _NAME = re.compile(r"\w[\w .,+=@:-]{0,99}")  # of a sweep, which is that of its folder
 
@@ -54,17 +55,18 @@ class Cell:
 
 
 def read_seeds(seeds: str | int | Iterable[int]) -> list[int]:
-    """Return the seeds of 3, [0, 1], "3", "0-4" or "0-2,7"; of more than a sweep may have, the
-    first."""
+    """Return the seeds of 3, [0, 1], "3", "0-4" or "0-2,7"."""
+    if isinstance(seeds, int):
+        return [seeds]
     if not isinstance(seeds, str):
-        return [seeds] if isinstance(seeds, int) else [*seeds]
+        return [*seeds]
     chosen = []
     for part in seeds.split(","):
-        found = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
-        span = found and range(int(found[1]), int(found[2] or found[1]) + 1)
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        span = match and range(int(match[1]), int(match[2] or match[1]) + 1)
         if not span:
             raise SettingError(f"seeds={seeds!r} cannot be read; write 3, 0-4 or 0-2,7")
-        chosen += span[: _MOST_CELLS + 1]
+        chosen += span[: _MOST_CELLS + 1]  # enough to be refused: 0-9999999999 fills no memory
     return chosen
 
 
@@ -79,8 +81,10 @@ class _SweepFile(BaseModel, extra="forbid"):
 
 
 class _TextLoader(yaml.SafeLoader):
-    """Read the plain words of YAML as text, which settings read as on a command line: 010 is ten,
-    1:30 no number."""
+    """Read the plain words of YAML as text.
+
+    Settings read them as on a command line: 010 is ten, 1:30 no number.
+    """
 
     # Of each of these beginnings the last: null, and the merge key <<.
     yaml_implicit_resolvers: ClassVar[Any] = {
@@ -95,8 +99,10 @@ class _TextLoader(yaml.SafeLoader):
 
 
 def load_yaml(text: str) -> Any:
-    """Return the contents of YAML with its values as text. Raises SettingError and
-    yaml.YAMLError."""
+    """Return the contents of YAML with its values as text.
+
+    Raises SettingError and yaml.YAMLError.
+    """
     return yaml.load(text, _TextLoader)
 
 
@@ -110,8 +116,7 @@ SWEEP_FILES = tuple(_READERS)
 
 
 def read_sweep_file(path: Path) -> Facts:
-    """Return the contents of a TOML, YAML or JSON file that describes a sweep: arguments of
-    `sweep`.
+    """Return the arguments of `sweep` from a TOML, YAML or JSON file.
 
     Raises SettingError.
     """
@@ -127,15 +132,19 @@ def read_sweep_file(path: Path) -> Facts:
 
 
 def merge_grids(method: str, *grids: Facts) -> Facts:
-    """Return the values of each setting of a method. Raises SettingError for a setting that is
-    given twice."""
-    every = itertools.chain(*(grid.items() for grid in grids))
-    merged = unique_keys((CONFIGS[method].setting_name(name), values) for name, values in every)
-    for name, values in merged.items():
-        merged[name] = values if isinstance(values, (list, tuple)) else [values]
-        if not merged[name]:
-            raise SettingError(f"{name} has no values for {method}")
-    return merged
+    """Return the values of each setting of a method.
+
+    Raises SettingError for a setting that is given twice, or has no values.
+    """
+    settings = []
+    for grid in grids:
+        for name, values in grid.items():
+            setting = CONFIGS[method].setting_name(name)
+            listed = values if isinstance(values, (list, tuple)) else [values]
+            if not listed:
+                raise SettingError(f"{setting} has no values for {method}")
+            settings.append((setting, listed))
+    return unique_keys(settings)
 
 
 def plan_cells(
@@ -144,8 +153,10 @@ def plan_cells(
     profile: str,
     without: Sequence[Facts],
 ) -> list[Cell]:
-    """Return each run once, after the runs that it needs; `grids` has the values of each method's
-    settings."""
+    """Return each run once, after the runs that it needs.
+
+    grids: Method -> setting -> its values.
+    """
     cells: dict[str, Cell] = {}
     unused = list(without)
 
@@ -153,38 +164,34 @@ def plan_cells(
         config = CONFIGS[method].from_parameters(profile, seed, settings)
         path = run_path(config, ".").as_posix()
         if path not in cells:
-            needs = tuple(
-                add_cell(*needed, seed, {}, f"{needed[0]} seed {seed}")
-                for needed in config.runs_needed
-            )
+            needs = []
+            for needed, its_profile in config.runs_needed:
+                needs.append(add_cell(needed, its_profile, seed, {}, f"{needed} seed {seed}"))
             overrides = config.model_dump(mode="json", include={*settings})
-            cells[path] = Cell(method, profile, seed, overrides, path, needs, title)
+            cells[path] = Cell(method, profile, seed, overrides, path, tuple(needs), title)
         return path
 
     for method, settings in grids.items():
+        # Counted before they are listed, which of a typing error could fill the memory.
         if len(seeds) * math.prod(map(len, settings.values())) > _MOST_CELLS:
             raise SettingError(
                 f"more than {_MOST_CELLS} cells of {method}: at most so many are possible"
             )
-        for values, seed in itertools.product(itertools.product(*settings.values()), seeds):
+        varying = [name for name, values in settings.items() if len(values) > 1]
+        for *values, seed in itertools.product(*settings.values(), seeds):
             chosen = dict(zip(settings, values, strict=True))
             facts = {"profile": profile, "seed": seed, **chosen}
-            excluding = [entry for entry in without if _leaves_out(entry, method, facts)]
+            excluding = [entry for entry in without if _excludes(entry, method, facts)]
             unused = [entry for entry in unused if entry not in excluding]
-            if not excluding:
-                varied = ", ".join(
-                    f"{name}={chosen[name]}" for name in settings if len(settings[name]) > 1
-                )
-                add_cell(
-                    method,
-                    profile,
-                    seed,
-                    chosen,
-                    f"{method} {varied} seed {seed}".replace("  ", " "),
-                )
+            if excluding:
+                continue
+            title = method
+            if varying:
+                title += " " + ", ".join(f"{name}={chosen[name]}" for name in varying)
+            add_cell(method, profile, seed, chosen, f"{title} seed {seed}")
     if unused:
         raise SettingError(
-            f"without: {unused[0]} leaves nothing out; write names and values as in the grid"
+            f"without: {unused[0]} excludes no cell; write names and values as in the grid"
         )
     if not cells:
         raise SettingError(
@@ -193,14 +200,14 @@ def plan_cells(
     return list(cells.values())
 
 
-def _leaves_out(entry: Facts, method: str, facts: Facts) -> bool:
-    """Return whether every condition of an entry of `without` holds; its values are read as
-    settings are."""
-    wanted = {ALIASES.get(name, name): value for name, value in entry.items()}
-    if wanted.pop("method", method) != method or not wanted.keys() <= facts.keys():
+def _excludes(entry: Facts, method: str, facts: Facts) -> bool:
+    """Return whether every condition of an entry of `without` holds."""
+    conditions = {ALIASES.get(name, name): value for name, value in entry.items()}
+    if conditions.pop("method", method) != method or not conditions.keys() <= facts.keys():
         return False
+    # Its values are read as settings are: 1e-3 is "0.001".
     config = CONFIGS[method]
-    return config(**facts) == config(**(facts | wanted))
+    return config(**facts) == config(**(facts | conditions))
 
 
 class _Content(BaseModel):  # the part of sweep.json that is read
@@ -228,12 +235,15 @@ class Sweep:
         """Return the command line that runs a cell."""
         words = [f"{name}={setting_text(value)}" for name, value in cell.overrides.items()]
         options = ["--profile", cell.profile, "--seed", str(cell.seed), "--runs", str(self.root)]
-        options += [] if self.notebook else ["--no-notebook"]
+        if not self.notebook:
+            options.append("--no-notebook")
         return [sys.executable, "-m", "workbench", "run", cell.method, *options, "--", *words]
 
     def start(self, cell: Cell, **environment: str) -> subprocess.Popen[bytes]:
-        """Start a cell as a process that writes to its log and ends with this one, also after kill
-        -9."""
+        """Start a cell as a process that writes to its log and ends with this one.
+
+        It ends also if this one is killed (kill -9), because its stdin is then closed.
+        """
         # Shared with the same cell of other sweeps.
         lock = self.folder.with_name(f".{self.log(cell).stem}.lock")
         with self.log(cell).open("ab") as log:
@@ -247,35 +257,44 @@ class Sweep:
             )
 
     def read(self, cell: Cell) -> Facts:
-        """Return a row of `table`; state: finished, running, failed, unfinished, waiting or
-        unreadable."""
+        """Return a row of `table`.
+
+        state: finished, running, failed, unfinished, waiting or unreadable.
+        """
         path = self.root / cell.path
         run = read_row(path) if (path / "config.json").exists() else {"status": "waiting"}
         state = run["status"]
         failure = run.get("failure") or ""
-        if (
-            state == "finished"
-            and self.notebook
-            and (failure or not (path / "notebook.ipynb").is_file())
-        ):
-            state = "failed" if failure else "unfinished"
+        if state == "finished" and self.notebook:
+            # A finished run whose notebook failed afterwards, or was never written, is a cell that
+            # runs again; it does not train again.
+            if failure:
+                state = "failed"
+            elif not (path / "notebook.ipynb").is_file():
+                state = "unfinished"
         if state != "finished" and is_running(path):
             state = "running"
-        row = {"cell": cell.title, "method": cell.method, "seed": cell.seed, "state": state}
-        row["failure"] = failure if state in ("failed", "unreadable") else ""
-        return row | {"seconds": run.get("seconds"), "path": str(path)}
+        return {
+            "cell": cell.title,
+            "method": cell.method,
+            "seed": cell.seed,
+            "state": state,
+            "failure": failure if state in ("failed", "unreadable") else "",
+            "seconds": run.get("seconds"),
+            "path": str(path),
+        }
 
     def missing_stages(self) -> list[list[Cell]]:
         """Return the cells that are not finished: those that need no other, then those that do."""
-        missing = [cell for cell in self.cells if self.read(cell)["state"] != "finished"]
-        return [
-            [cell for cell in missing if not cell.needs],
-            [cell for cell in missing if cell.needs],
-        ]
+        first: list[Cell] = []
+        second: list[Cell] = []
+        for cell in self.cells:
+            if self.read(cell)["state"] != "finished":
+                (second if cell.needs else first).append(cell)
+        return [first, second]
 
     def table(self) -> pd.DataFrame:
-        """Return a row for each cell: cell, method, seed, state, failure (of its last start),
-        seconds, path."""
+        """Return cell, method, seed, state, failure (of its last start), seconds, path by cell."""
         return pd.DataFrame(map(self.read, self.cells)).astype({"seconds": float})
 
     def summary(self) -> str:
@@ -286,21 +305,24 @@ class Sweep:
 
 
 def open_sweep(cells: list[Cell], runs_root: AnyPath, name: str, *, notebook: bool) -> Sweep:
-    """Check the missing cells' settings and data; write the sweep under `runs_root`, or open that
-    of the same cells."""
+    """Check the missing cells' settings and data; write the sweep, or open that of the same cells.
+
+    Raises SettingError, DataError, EncoderError, and RunError if a sweep of this name has others.
+    """
     root = Path(runs_root).expanduser().resolve()
     paths = sorted(cell.path for cell in cells)
     if name and not _NAME.fullmatch(name):
         raise SettingError(
             f"name={name!r}: a sweep's name has at most 100 letters, digits, spaces and "
-            "_.,+=@:-, and begins with a "
-            "letter or digit"
+            "_.,+=@:-, and begins with a letter or digit"
         )
     methods = list(dict.fromkeys(cell.method for cell in cells))
-    for method in methods if notebook else ():
-        notebook_of(method)  # which refuses a method without one
-    checked = set()  # each choice of data sets and encoders once: checking a set takes seconds
-    for config in (cell.config for cell in cells):
+    if notebook:
+        for method in methods:
+            notebook_of(method)  # which refuses a method without one
+    checked = set()  # each choice of datasets and encoders once: checking a set takes seconds
+    for cell in cells:
+        config = cell.config
         choice = repr((config.method, config.data_sets, config.checkpoints, config.pooling))
         if not finished_run(config, root) and choice not in checked:
             check_settings(config)
@@ -312,8 +334,8 @@ def open_sweep(cells: list[Cell], runs_root: AnyPath, name: str, *, notebook: bo
         with filelock.FileLock(folder / ".lock"):  # the same command may be starting elsewhere
             if file.exists() and sorted(cell.path for cell in Sweep(folder).cells) != paths:
                 raise RunError(
-                    f"the sweep {folder} has other cells; choose another name, finished "
-                    "runs are shared"
+                    f"the sweep {folder} has other cells; choose another name, finished runs are "
+                    "shared"
                 )
             write_json(file, {"notebook": notebook, "cells": [asdict(cell) for cell in cells]})
     return Sweep(folder)
@@ -322,7 +344,8 @@ def open_sweep(cells: list[Cell], runs_root: AnyPath, name: str, *, notebook: bo
 def list_sweeps(runs_root: AnyPath = "runs") -> list[Sweep]:
     """Return every readable sweep under `runs_root`; log a warning for each other one."""
     sweeps = []
-    for file in sorted((Path(runs_root).expanduser() / _FOLDER).glob(f"*/{_FILE}")):
+    folder = Path(runs_root).expanduser() / _FOLDER
+    for file in sorted(folder.glob(f"*/{_FILE}")):
         try:
             sweeps.append(Sweep(file.parent))
         except RunError as problem:
@@ -333,12 +356,11 @@ def list_sweeps(runs_root: AnyPath = "runs") -> list[Sweep]:
 def find_sweep(name: str, runs_root: AnyPath = "runs") -> Sweep:
     """Return the sweep of this name, or the only one whose name begins so. Raises RunError."""
     sweeps = list_sweeps(runs_root)
-    near = [each for each in sweeps if each.name == name] or [
-        each for each in sweeps if each.name.startswith(name)
-    ]
+    near = [each for each in sweeps if each.name == name]
+    if not near:
+        near = [each for each in sweeps if each.name.startswith(name)]
     if len(near) != 1:
         raise RunError(
-            f"{len(near)} sweeps under {runs_root} begin with {name!r}; see `workbench "
-            "sweep status`"
+            f"{len(near)} sweeps under {runs_root} begin with {name!r}; see workbench sweep status"
         )
     return near[0]

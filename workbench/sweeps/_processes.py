@@ -1,5 +1,7 @@
-"""Run the cells of a sweep: on this machine, or on a Slurm cluster as jobs that requeue themselves
-through submitit."""
+"""Run the cells of a sweep: on this machine, or as jobs of a Slurm cluster.
+
+Jobs are submitted by submitit, through which they requeue themselves at a time limit.
+"""
 
 import os
 import re
@@ -10,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,10 +65,9 @@ def sweep(
     slurm: Slurm | None = None,
     notebook: bool = True,
 ) -> Sweep:
-    """Run the missing cells of a sweep and return it; a cell that fails raises nothing: see
-    `Sweep.table`.
+    """Run the missing cells of a sweep and return it.
 
-    Raises SettingError or DataError before anything is run, and RunError if Slurm accepts no jobs.
+    A cell that fails raises nothing: see `Sweep.table`.
 
     Args:
         methods: Names, or name -> grid of that method only.
@@ -84,14 +85,23 @@ def sweep(
             machine.
         notebook: Execute the method's notebook in each cell, as a record; False: only train and
             evaluate.
+
+    Raises:
+        SettingError, DataError, EncoderError: Before anything is run.
+        RunError: Slurm accepts no jobs, or the sweep of this name has other cells.
+
+    Example:
+        made = workbench.sweep("simcse", seeds="0-2", grid={"temperature": [0.05, 0.07]})
+        made.table()
     """
     if isinstance(methods, str):
         methods = [methods]
-    own = methods if isinstance(methods, Mapping) else dict.fromkeys(methods)
-    grids = {method: merge_grids(method, grid or {}, own[method] or {}) for method in own}
-    cells = plan_cells(
-        grids, read_seeds(seeds), profile, without if isinstance(without, Sequence) else [without]
-    )
+    own_grids = methods if isinstance(methods, Mapping) else dict.fromkeys(methods)
+    grids = {}
+    for method, own_grid in own_grids.items():
+        grids[method] = merge_grids(method, grid or {}, own_grid or {})
+    entries = without if isinstance(without, Sequence) else [without]
+    cells = plan_cells(grids, read_seeds(seeds), profile, entries)
     made = open_sweep(cells, runs_root, name, notebook=notebook)
     print(made.summary())
     if slurm and not dry:
@@ -102,10 +112,12 @@ def sweep(
 
 
 def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
-    """Run the missing cells except those that need a failed one; however this ends, its cells end
-    too."""
+    """Run the missing cells except those that need a failed one.
+
+    However this ends, its cells end too.
+    """
     stages = sweep.missing_stages()
-    missing = [cell for stage in stages for cell in stage]
+    missing = [*chain(*stages)]
     numbers = count(1)
     environments = _environments([cell.config for cell in missing], jobs)
     stopped = threading.Event()
@@ -115,7 +127,7 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
         if not all(is_finished(sweep.root / need) for need in cell.needs):
             return f"left out {cell.title}: a run that it needs is not finished"
         started = time.monotonic()
-        environment = environments.pop()
+        environment = environments.pop()  # there are as many as threads, and this is one
         with sweep.start(cell, **environment) as process:
             while process.poll() is None and not stopped.wait(0.1):
                 continue
@@ -128,60 +140,68 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
         row = sweep.read(cell)
         if row["state"] == "finished":
             return f"finished {cell.title} ({time.monotonic() - started:.0f} s)"
-        return (
-            f"failed   {cell.title}: {row['failure'] or f'exit code {process.returncode}'}\n "
-            f" log: {sweep.log(cell)}"
-        )
+        why = row["failure"] or f"exit code {process.returncode}"
+        return f"failed   {cell.title}: {why}\n  log: {sweep.log(cell)}"
 
     with ThreadPoolExecutor(len(environments)) as pool:
         try:
             for stage in stages:
-                for future in as_completed([pool.submit(run, cell) for cell in stage]):
+                futures = [pool.submit(run, cell) for cell in stage]
+                for future in as_completed(futures):
                     print(f"[{next(numbers)}/{len(missing)}] {future.result()}", flush=True)
         finally:
             stopped.set()
             pool.shutdown(cancel_futures=True)
 
 
+def _visible_gpus() -> list[str]:
+    """Return the names of the GPUs that this process may use."""
+    names = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if names is not None:
+        return [name for name in re.split(r"[\s,]+", names) if name not in ("", "-1")]
+    import torch
+
+    return [str(number) for number in range(torch.cuda.device_count())]
+
+
 def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, str]]:
     """Return the environment of each worker: its own GPUs, or its share of the cores."""
-    gpus = []
-    if any(config.device != "cpu" for config in configs):
-        named = os.environ.get("CUDA_VISIBLE_DEVICES")
-        if named is None:
-            import torch
-
-            gpus = [str(number) for number in range(torch.cuda.device_count())]
-        else:
-            gpus = [name for name in re.split(r"[\s,]+", named) if name not in ("", "-1")]
+    uses_gpus = any(config.device != "cpu" for config in configs)
+    gpus = _visible_gpus() if uses_gpus else []
     size = max((config.num_processes for config in configs), default=1)
     if gpus and size > len(gpus):
         raise SettingError(
             f"a cell has num_processes={size}, but only {len(gpus)} GPUs are visible"
         )
-    groups = [
-        ",".join(gpus[first : first + size]) for first in range(0, len(gpus) - size + 1, size)
-    ]
-    own = [{"CUDA_VISIBLE_DEVICES": group} for group in groups][: jobs or None] or [{}] * max(
-        1, jobs
-    )
+    workers = []
+    for first in range(0, len(gpus) - size + 1, size):
+        workers.append({"CUDA_VISIBLE_DEVICES": ",".join(gpus[first : first + size])})
+    if jobs:
+        del workers[jobs:]
+    if not workers:
+        workers = [{} for _ in range(jobs or 1)]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // len(own))))
-    return [{"OMP_NUM_THREADS": threads, **each} for each in own]
+    # More threads than cores would slow all cells down.
+    threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // len(workers))))
+    for environment in workers:
+        environment["OMP_NUM_THREADS"] = threads
+    return workers
 
 
 def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
     """Submit the cells that are neither finished nor in the queue, those that others need first.
 
     Each stage is an array of jobs, which Slurm limits to MaxArraySize (often 1,001); `at_once` of
-    them run at a time (0: no limit). Raises RunError if Slurm accepts no job."""
+    them run at a time (0: no limit). Raises RunError if Slurm accepts no job.
+    """
     import submitit
 
     jobs = queued(sweep)
     for stage in sweep.missing_stages():
-        if not (cells := [cell for cell in stage if cell.path not in jobs.values()]):
+        cells = [cell for cell in stage if cell.path not in jobs.values()]
+        if not cells:
             continue
-        needs = {need for cell in cells for need in cell.needs}
+        needs = set(chain.from_iterable(cell.needs for cell in cells))
         needed = sorted(job for job, path in jobs.items() if path in needs)
         started = []
         try:
@@ -197,6 +217,7 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
                 cpus_per_task=resources.cpus,
                 mem=f"{round(1024 * resources.memory)}M" if resources.memory else None,
                 additional_parameters=dict(resources.options),
+                # Also after one that failed: a cell whose need is missing says so in its log.
                 dependency=f"afterany:{':'.join(needed)}" if needed else None,
             )
             with executor.batch():
@@ -207,14 +228,18 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
                     started.append(executor.submit(work))
         except RuntimeError as problem:
             raise RunError(f"Slurm accepted no jobs: {problem}") from None
-        jobs |= {job.job_id: cell.path for job, cell in zip(started, cells, strict=True)}
+        for job, cell in zip(started, cells, strict=True):
+            jobs[job.job_id] = cell.path
+        # After each stage: what Slurm has accepted is known even if the next stage is refused.
         write_json(sweep.folder / _JOBS, jobs)
         print(f"{len(cells)} cells submitted to Slurm")
 
 
 def run_cell(folder: Path, cell: Cell) -> None:
-    """Run a cell as the work of one job. Raises RunError if it failed, so that Slurm shows the job
-    as failed."""
+    """Run a cell as the work of one job.
+
+    Raises RunError if it failed, so that Slurm shows the job as failed.
+    """
     sweep = Sweep(folder)
     code = sweep.start(cell).wait()
     if code in (-signal.SIGTERM, -signal.SIGUSR2):
@@ -224,18 +249,17 @@ def run_cell(folder: Path, cell: Cell) -> None:
 
 
 def queued(sweep: Sweep) -> dict[str, str]:
-    """Return job id -> path of the cells that wait or run in Slurm; without submissions Slurm is
-    not asked."""
-    submitted = read_json(sweep.folder / _JOBS) if (sweep.folder / _JOBS).exists() else {}
-    listed = (
-        _call("squeue", "--me", "--noheader", "--array", "--format=%i").split() if submitted else []
-    )
+    """Return job id -> path of the cells that wait or run in Slurm."""
+    file = sweep.folder / _JOBS
+    if not file.exists():  # nothing was submitted, and there may be no Slurm to ask
+        return {}
+    submitted = read_json(file)
+    listed = _call("squeue", "--me", "--noheader", "--array", "--format=%i").split()
     return {job: submitted[job] for job in listed if job in submitted}
 
 
 def cancel(sweep: Sweep) -> int:
-    """Remove a sweep's jobs from Slurm and return their number; started again, each cell goes
-    on."""
+    """Remove a sweep's jobs from Slurm and return their number."""
     if jobs := queued(sweep):
         _call("scancel", *jobs)
     return len(jobs)
@@ -243,11 +267,10 @@ def cancel(sweep: Sweep) -> int:
 
 def _call(*command: str) -> str:
     try:
-        return subprocess.run(
-            command, capture_output=True, text=True, check=True, timeout=120
-        ).stdout
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     except (OSError, subprocess.SubprocessError) as problem:
         why = getattr(problem, "stderr", None) or problem
         raise RunError(
             f"{command[0]} failed ({str(why).strip()}); use a machine of the Slurm cluster"
         ) from None
+    return done.stdout

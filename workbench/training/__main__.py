@@ -24,7 +24,7 @@ def train_run(path: str) -> None:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
     # The process that started these has released the run: if it dies, these continue, and no other
-    # may join them.
+    # may join them. The name keeps the lock until the end.
     _lock = lock_run(run.path) if torch.distributed.get_rank() == 0 else None
     fit(
         METHODS[config.method](config),

@@ -24,11 +24,11 @@ def fit_in_processes(
     *,
     quiet: bool,
 ) -> None:
-    """Train `run` in as many new processes of this machine as its setting says; they load the data
-    themselves.
+    """Train `run` in as many new processes of this machine as its setting says.
 
-    Raises RunError without a run or a dev set, and with the last lines of output if a process
-    fails."""
+    They load the data themselves. Raises RunError without a run or a dev set, and with the last
+    lines of output if a process fails.
+    """
     if run is None or dev is None:
         raise RunError(
             "several processes load their data themselves: pass run and dev, or set num_processes=1"
@@ -36,14 +36,9 @@ def fit_in_processes(
     if run.facts().get("trained"):  # by processes that the user started with torchrun
         return
     last_lines = deque(maxlen=30)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command = [
-        *torchrun,
-        f"--nproc-per-node={config.num_processes}",
-        "-m",
-        "workbench.training",
-        str(run.path),
-    ]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += [f"--nproc-per-node={config.num_processes}", "-m", "workbench.training"]
+    command.append(str(run.path))
     run.release()  # to the first of the processes
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
@@ -52,8 +47,9 @@ def fit_in_processes(
             for output in launched.stdout or ():
                 # Another process may have begun the line, for example with a warning.
                 line, mark, row = output.partition(_ROW_MARK)
-                for callback in callbacks if mark else ():
-                    callback(json.loads(row))
+                if mark:
+                    for callback in callbacks:
+                        callback(json.loads(row))
                 if line:
                     last_lines.append(line.removesuffix("\n"))
                     if not quiet:
@@ -62,9 +58,8 @@ def fit_in_processes(
             launched.terminate()
             raise
     if launched.returncode:
-        raise RunError(
-            "\n".join([f"training ended with exit code {launched.returncode}:", *last_lines])
-        )
+        problem = f"training ended with exit code {launched.returncode}:"
+        raise RunError("\n".join([problem, *last_lines]))
     run.acquire()
 
 

@@ -17,13 +17,13 @@ Listener = Callable[[Row], None]
 
 
 class Progress:
-    """Print loss, dev Spearman, time passed and time left, every 3 seconds at first and less often
-    later."""
+    """Print loss, dev Spearman, time passed and time left; every 3 seconds, later less often."""
 
     def __init__(self, done: int, total: int) -> None:
         self.done = done
         self.total = total
-        self._loss = self._dev = ""
+        self._loss = ""
+        self._dev = ""
         self._started = time.monotonic()
         self._next = 0.0
         if done:
@@ -39,20 +39,23 @@ class Progress:
             self._dev = f"dev Spearman {100 * row['dev_spearman']:.2f} (step {step})"
         if now < self._next and step < self.total:
             return
-        rate = (now - self._started) / max(1, step - self.done)
-        passed, rest = (
-            timedelta(seconds=round(each)) for each in (row["seconds"], rate * (self.total - step))
-        )
-        left = f", {rest} left" if self.done < step < self.total else ""
-        news = "  ".join(filter(None, [self._loss, self._dev]))
-        print(f"step {step:>6}/{self.total}  {news}  {passed}{left}", flush=True)
-        self._next = now + max(3.0, (now - self._started) / 50)
+        taken = now - self._started  # by the steps of this start
+        line = f"step {step:>6}/{self.total}  {'  '.join(filter(None, [self._loss, self._dev]))}"
+        line += f"  {timedelta(seconds=round(row['seconds']))}"
+        if self.done < step < self.total:
+            rest = taken / (step - self.done) * (self.total - step)
+            line += f", {timedelta(seconds=round(rest))} left"
+        print(line, flush=True)
+        # A log of a day has some hundred lines and not thousands.
+        self._next = now + max(3.0, taken / 50)
 
 
 @contextmanager
 def open_tracker(config: TrainingConfig, run: Run | None) -> Iterator[list[Listener]]:
-    """Yield a listener that sends rows to the tracker of the setting `report_to`; none without a
-    run or a tracker."""
+    """Yield a listener that sends rows to the tracker of `report_to`; none without run or tracker.
+
+    The listener is in a list.
+    """
     if run is None or config.report_to is None:
         yield []
         return
@@ -79,9 +82,13 @@ def open_tracker(config: TrainingConfig, run: Run | None) -> Iterator[list[Liste
         tracker = importlib.import_module(config.report_to).init(project=_PROJECT, config=settings)
         log = tracker.log
         close = tracker.finish
+
+    def send(row: Row) -> None:
+        values = dict(row)
+        step = values.pop("step")
+        log(values, step=step)
+
     try:
-        yield [
-            lambda row: log({name: row[name] for name in row if name != "step"}, step=row["step"])
-        ]
+        yield [send]
     finally:
         close()

@@ -47,6 +47,7 @@ def fit(
     """Train `method` on `data` and return the history, one row per logged step.
 
     Args:
+        method: Its encoder is trained in place, and holds the chosen checkpoint at the end.
         data: Training set of the kind that the method reads.
         dev: Scored pairs that choose the checkpoint: the first with the highest Spearman after step
             0, or from step 0 with the setting `keep_start`. If None, the last step is kept.
@@ -58,6 +59,11 @@ def fit(
         DataError: `dev` cannot choose a checkpoint, or the method cannot train on `data`.
         RunError: The loss is not finite, a training state cannot be read, or the run began with
             other inputs.
+
+    Example:
+        method = workbench.SimCSE(config)
+        sentences = workbench.load_training(config)
+        history = workbench.fit(method, sentences, workbench.load_dev(config))
     """
     inputs = {
         "train": (data.source, data.checksum),
@@ -69,16 +75,15 @@ def fit(
         run.record(inputs)
     if dev is not None and len(np.unique(dev.gold)) < 2:
         raise DataError(
-            f"{dev.name}: {len(dev.gold)} pair(s) with one and the same gold cannot "
-            "choose a checkpoint; use a dev set "
-            "whose gold differs, or dev=None to keep the last step"
+            f"{dev.name}: {len(dev.gold)} pair(s) with one and the same gold cannot choose a "
+            "checkpoint; use a dev set whose gold differs, or dev=None to keep the last step"
         )
     if run and run.finished:
         _LOG.info("%s is finished: its encoder is used as it is", run.path)
     elif method.config.num_processes > 1 and process_count() == 1:
         fit_in_processes(method.config, dev, run, callbacks, quiet=quiet)
     else:
-        mode = torch.get_deterministic_debug_mode()
+        mode = torch.get_deterministic_debug_mode()  # which training sets, for this process
         try:
             return _fit_here(method, data, dev, run, callbacks, quiet=quiet)
         finally:
@@ -117,14 +122,12 @@ def _fit_here(
         step, rows = state.load()
         if run and step == 0 and weights_checksum(method.encoder) != method.starting_weights:
             raise RunError(
-                "this method has been trained already: build it again, so that the run "
-                "starts at its start"
+                "this method has been trained already: build it again, so that the run starts at "
+                "its start"
             )
         if saved_run:
             saved_run.record(
-                device=f"cuda: {torch.cuda.get_device_name(device)}"
-                if device.type == "cuda"
-                else device.type,
+                device=_device_name(device),
                 precision=method.encoder.training_precision,
                 threads=torch.get_num_threads(),
                 trained=False,
@@ -145,11 +148,11 @@ def _fit_here(
         elif saved_run:
             record.save_encoder()
         last = record.rows[-1]["step"]
-        stopped = (
-            f"step {last} of {plan.steps}: {record.reason_to_stop()}" if last < plan.steps else ""
-        )
-        if stopped and prints:
-            print(f"stopped at {stopped}", flush=True)
+        stopped = ""
+        if last < plan.steps:
+            stopped = f"step {last} of {plan.steps}: {record.reason_to_stop()}"
+            if prints:
+                print(f"stopped at {stopped}", flush=True)
         if saved_run:
             saved_run.record_training(stopped)
         method.eval()
@@ -158,11 +161,19 @@ def _fit_here(
         return history
 
 
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return f"cuda: {torch.cuda.get_device_name(device)}"
+    return device.type
+
+
 def _train(
     method: Method, plan: Plan, record: Record, state: State, step: int, *, saves_state: bool
 ) -> None:
     """Take the steps after `step`, until the end of the plan or a reason to stop."""
     config = method.config
+    # Its forward pass averages the gradients of the processes; weights and names stay those of
+    # the method.
     model = nn.parallel.DistributedDataParallel(method) if plan.world > 1 else method
     method.train()
     if step == 0 and record.dev is not None:
@@ -185,12 +196,15 @@ def _train(
         }
         row |= record.losses(step)
 
+        # The encoder of this step, then the history, then the state that has the history: a kill
+        # between two of them repeats steps, and a state never claims what is not on disk.
         ended = step >= plan.steps
         if evaluates:
-            record.write(row | record.evaluate(step))
+            row |= record.evaluate(step)
+        record.write(row)
+        if evaluates:
+            # Dev was measured by the first process alone, and all must end at the same step.
             ended |= broadcast_from_rank0(bool(record.reason_to_stop()), method.encoder.device)
-        else:
-            record.write(row)
         if plan.rank == 0 and saves_state and (saves or ended):
             record.flush()
             state.save(step, record.rows)
@@ -201,13 +215,18 @@ def _take_step(
     method: Method, model: nn.Module, plan: Plan, state: State, step: int
 ) -> dict[str, Tensor]:
     """Take one step and return its loss terms. Nothing here waits for the device."""
-    optimizer, scaler = state.optimizer, state.scaler
-    torch.manual_seed(plan.seed(step))
+    encoder = method.encoder
+    optimizer = state.optimizer
+    scaler = state.scaler  # of losses in fp16; in other precisions it does nothing
+    torch.manual_seed(plan.seed(step))  # of the dropout masks
     for group in optimizer.param_groups:
         group["lr"] = plan.rate(step)
-    with method.encoder.autocast():
-        terms = model(_to_device(method.collate(plan.rows(step)), method.encoder.device))
-    scaler.scale(torch.stack(list(terms.values())).sum()).backward()
+    with encoder.autocast():
+        batch = method.collate(plan.rows(step))
+        terms = model(_to_device(batch, encoder.device))
+    loss = torch.stack(list(terms.values())).sum()
+    scaler.scale(loss).backward()
+    # Gradients are clipped at their own size, not at that of the scaled loss.
     scaler.unscale_(optimizer)
     nn.utils.clip_grad_norm_(method.parameters(), method.config.max_grad_norm)
     scaler.step(optimizer)
@@ -217,14 +236,16 @@ def _take_step(
 
 
 def _to_device(batch: Any, device: torch.device) -> Any:
-    """Return a batch on the device, copied from pinned memory while the device goes on
-    computing."""
+    """Return a batch on the device.
+
+    It is copied from pinned memory, while the device goes on computing.
+    """
     if isinstance(batch, Tensor):
         if device.type == "cuda":
             batch = batch.pin_memory()
         return batch.to(device, non_blocking=True)
     if isinstance(batch, dict):
         return {name: _to_device(part, device) for name, part in batch.items()}
-    return (
-        [_to_device(part, device) for part in batch] if isinstance(batch, (list, tuple)) else batch
-    )
+    if isinstance(batch, (list, tuple)):
+        return [_to_device(part, device) for part in batch]
+    return batch

@@ -10,11 +10,11 @@ _WINDOW = 10  # steps whose shapes show how much memory a step needs
 
 
 class HeapTrimmer:
-    """Return the memory that glibc keeps after it was freed, whenever a training has grown by a
-    tenth.
+    """Return the memory that glibc keeps after it was freed, once a training grew by a tenth.
 
     Batches of ever other shapes fragment the heap: with 64 sentences in two views all-MiniLM has
-    1.7 GB resident after 5 steps, and 2.1 GB and rising after 60 without this.
+    1.7 GB resident after 5 steps, and 2.1 GB and rising after 60 without this
+    (benchmarks/memory.py).
     """
 
     def __init__(self) -> None:
@@ -25,10 +25,10 @@ class HeapTrimmer:
         self._needed = 0
 
     def after_step(self) -> None:
-        """Compare the resident memory with that of the steps after the last time, and trim the
-        heap."""
+        """Trim the heap if resident memory has grown since the steps after the last time."""
         if self._trim is None:
             return
+        # The second number of the file is the resident part of the process.
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         resident = pages * os.sysconf("SC_PAGE_SIZE")
         self._steps += 1

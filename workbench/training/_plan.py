@@ -12,8 +12,10 @@ from workbench.errors import RunError
 
 @dataclass(frozen=True)
 class Plan:
-    """Rows, learning rate and seed of each step, from the settings and the step's number (from
-    0)."""
+    """Rows, learning rate and seed of each step, from the settings and the step's number.
+
+    Steps are counted from 0. Nothing is drawn from a state that a resumed training would lack.
+    """
 
     config: TrainingConfig
     examples: int  # of the prepared training set
@@ -30,10 +32,11 @@ class Plan:
 
     @property
     def epoch_steps(self) -> int:
-        """Batches per epoch; several processes, which gather equal shares, leave out one that is
-        not full."""
+        """Batches per epoch."""
         size = self.config.batch_size
-        return self.examples // size if self.world > 1 else -(-self.examples // size)
+        if self.world > 1:  # they gather equal shares, so a last batch that is not full is left out
+            return self.examples // size
+        return math.ceil(self.examples / size)
 
     @property
     def steps(self) -> int:
@@ -44,30 +47,29 @@ class Plan:
         """Return this process's share of the step's examples."""
         epoch, place = divmod(step, self.epoch_steps)
         size = self.config.batch_size
-        batch = _epoch_order(self.config.seed, epoch, self.examples)[
-            place * size : (place + 1) * size
-        ]
-        return batch.reshape(self.world, -1)[self.rank].tolist()
+        first = place * size
+        order = _epoch_order(self.config.seed, epoch, self.examples)
+        shares = order[first : first + size].reshape(self.world, -1)
+        return shares[self.rank].tolist()
 
     def rate(self, step: int) -> float:
         """Return the learning rate: linearly up from 0 in the warm-up, then linearly down to 0."""
         peak = self.config.learning_rate
-        warmup = math.ceil(self.config.warmup * self.steps)
+        steps = self.steps
+        warmup = math.ceil(self.config.warmup * steps)
         if step < warmup:
             return peak * step / warmup
-        return peak * max(0.0, (self.steps - step) / max(1, self.steps - warmup))
+        left = (steps - step) / max(1, steps - warmup)
+        return peak * max(0.0, left)
 
     def seed(self, step: int) -> int:
         """Return the seed of the step's dropout masks, which each process draws for itself."""
-        return int(
-            np.random.SeedSequence([self.config.seed, step, self.rank]).generate_state(
-                1, np.uint64
-            )[0]
-        )
+        # Hashed: seeds next to each other would give similar streams of numbers.
+        sequence = np.random.SeedSequence([self.config.seed, step, self.rank])
+        return int(sequence.generate_state(1, np.uint64)[0])
 
     def is_due(self, step: int, every: int) -> bool:
-        """Return whether something done every so many steps, and at the end, is done after `step`
-        steps."""
+        """Return whether something done every so many steps, and at the end, is due now."""
         return step % every == 0 or step >= self.steps
 
 

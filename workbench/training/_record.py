@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import inf, isfinite, isnan
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,10 @@ _FAR_BELOW = 3
 
 @dataclass
 class Record:
-    """History and best encoder of a training, in `folder`; only the first of several processes
-    measures and writes."""
+    """History and best encoder of a training, in `folder`.
+
+    Of several processes only the first measures and writes.
+    """
 
     method: Method
     dev: Pairs | None
@@ -41,125 +44,142 @@ class Record:
     listeners: Sequence[Listener]
 
     def __post_init__(self) -> None:
-        dev, folder, rows = self.dev, self.folder, self.rows
-        groups = (
-            [] if dev is None else ranking_groups(dev.sentence1, dev.sentence2, dev.gold).values()
-        )
-        shown = [
-            group for group in groups if len(group.pairs) <= _MOST_TARGETS and np.ptp(group.gold)
-        ]
-        watched = folder / "watched.csv"
-        self._watched = shown[:_WATCHED]
+        self._watched = []
         self._scores = []
-        # A continued training keeps what was measured before its last state.
-        if rows and watched.is_file():
-            earlier: Any = read_stored_table(watched)
-            self._scores.append(earlier[earlier["step"] <= rows[-1]["step"]])
-        elif rows:  # the file was deleted, which a message proposes for one that cannot be read
-            self._watched = []
         self._sums: dict[str, Tensor] = {}
         self._steps = 0
-        self._started = time.perf_counter() - (rows[-1]["seconds"] if rows else 0.0)
+        self._started = time.perf_counter()
         self._first = 0 if self.method.config.keep_start else 1  # the first step that may be kept
-        if self._measured(self._first) and not (folder / "encoder").is_dir():
+        watched = self.folder / "watched.csv"
+        # A training that goes on without the file, which a message proposes to delete if it cannot
+        # be read, does not begin it in the middle.
+        if self.dev is not None and (not self.rows or watched.is_file()):
+            groups = ranking_groups(self.dev.sentence1, self.dev.sentence2, self.dev.gold).values()
+            fitting = (each for each in groups if len(each.pairs) <= _MOST_TARGETS)
+            ordered = (each for each in fitting if np.ptp(each.gold))  # not all of one gold
+            self._watched = list(islice(ordered, _WATCHED))
+        if self.rows:
+            last = self.rows[-1]
+            self._started -= last["seconds"]
+            if watched.is_file():
+                # What was measured after the last state is measured again.
+                earlier: Any = read_stored_table(watched)
+                self._scores.append(earlier[earlier["step"] <= last["step"]])
+        encoder = self.folder / "encoder"
+        if self._measured(self._first) and not encoder.is_dir():
             raise RunError(
-                f"{folder / 'encoder'} is missing, the best encoder so far; put it back, or delete "
-                f"{folder / 'checkpoint'} to train again from the start of this run"
+                f"{encoder} is missing, the best encoder so far; put it back, or delete "
+                f"{self.folder / 'checkpoint'} to train again from the start of this run"
             )
 
     def _measured(self, first: int) -> list[float]:
-        """Return every dev Spearman so far, from the step `first` on; -inf if scores were all
-        equal."""
-        values = [
-            row["dev_spearman"]
-            for row in self.rows
-            if row["step"] >= first and "dev_spearman" in row
-        ]
-        return [-inf if isnan(value) else value for value in values]
+        """Return every dev Spearman so far, from the step `first` on; -inf if it is undefined.
+
+        It is if all scores are equal.
+        """
+        values = []
+        for row in self.rows:
+            if row["step"] >= first and "dev_spearman" in row:
+                value = row["dev_spearman"]
+                values.append(-inf if isnan(value) else value)
+        return values
 
     def reason_to_stop(self) -> str:
-        """Return why training ends before its last step, "" if it goes on; the history alone
-        decides it."""
+        """Return why training ends before its last step, "" if it goes on."""
+        # The history alone decides, so that a resumed training ends at the same step.
         config = self.method.config
         measured = self._measured(self._first)
         if config.patience and measured:
-            waited = len(measured) - 1 - measured.index(max(measured))
+            best = measured.index(max(measured))
+            waited = len(measured) - 1 - best
             if waited >= config.patience:
                 return f"dev has not risen in {waited} evaluations"
-        start, *later = self._measured(0) or [-inf]
-        falls = [100 * (start - value) for value in later[-_FAR_BELOW:]]
         limit = config.stop_below_start
-        if limit is not None and len(falls) == _FAR_BELOW and min(falls) > limit:
+        measured = self._measured(0)
+        if limit is None or len(measured) <= _FAR_BELOW:
+            return ""
+        start = measured[0]
+        falls = [100 * (start - value) for value in measured[-_FAR_BELOW:]]
+        if min(falls) > limit:
             return f"dev is {falls[-1]:.1f} points below its start of {100 * start:.1f}"
         return ""
 
     def add(self, terms: dict[str, Tensor]) -> None:
-        """Add the loss terms of one step, on their device: reading them every step would wait for
-        it."""
+        """Add the loss terms of one step."""
+        # They stay on their device: reading them would wait for it at every step.
         for name, value in terms.items():
             self._sums[name] = self._sums.get(name, 0) + value.detach()
         self._steps += 1
 
     def losses(self, step: int) -> dict[str, float]:
-        """Return the mean loss, terms and observations since the last call; RunError if one is not
-        finite."""
+        """Return the means of loss, terms and observations since the last call.
+
+        Raises RunError if one is not finite.
+        """
         terms = {name: float(value) / self._steps for name, value in self._sums.items()}
-        if not all(map(isfinite, terms.values())):
+        loss = sum(terms.values())
+        if not isfinite(loss):
             rate = self.method.config.learning_rate
             raise RunError(
                 f"the loss is not finite at step {step} ({terms}); lower learning_rate={rate:g}"
             )
         self._sums = {}
         self._steps = 0
-        observed = {f"observed_{name}": value for name, value in self.method.observations().items()}
-        return {"loss": sum(terms.values())} | terms | observed
+        means = {"loss": loss, **terms}
+        for name, value in self.method.observations().items():
+            means[f"observed_{name}"] = value
+        return means
 
     def evaluate(self, step: int) -> dict[str, float]:
-        """Return the values of dev; save the encoder if the step may be kept and its Spearman is
-        the greatest."""
+        """Return the values of dev; save the encoder if its Spearman is the greatest so far."""
         if self.dev is None or process_rank() != 0:
             return {}
         with self.method.encoder.encode_as_in_training():
             values, scores = dev_values(self.method, self.dev)
         self._watch(step, scores)
         spearman = values["dev_spearman"]
+        earlier = self._measured(0)
         best = max(self._measured(self._first), default=-inf)
-        if isnan(spearman) and -inf not in self._measured(0):  # once
+        if isnan(spearman) and -inf not in earlier:  # once
             _LOG.warning(
                 "step %d: all scores on %s are equal, so dev cannot choose a checkpoint",
                 step,
                 self.dev.name,
             )
+        # Of equal steps the first is kept. One without a Spearman is kept until another has one: a
+        # finished training always has an encoder.
         if step >= self._first and (best == -inf or spearman > best):
-            start = (self._measured(0) or [spearman])[0]
+            start = earlier[0] if earlier else spearman
             comparison = " It is worse than its start:" if spearman < start else ""
             self.save_encoder(
-                f"{comparison} Spearman x 100 on {self.dev.name} is "
-                f"{100 * spearman:.2f}, before training "
-                f"{100 * start:.2f}."
+                f"{comparison} Spearman x 100 on {self.dev.name} is {100 * spearman:.2f}, before "
+                f"training {100 * start:.2f}."
             )
         return values
 
     def _watch(self, step: int, scores: np.ndarray) -> None:
-        """Keep the scores of the watched queries in watched.csv, written whole like history.csv."""
+        """Keep the scores of the watched queries in watched.csv."""
         for group in self._watched:
-            facts = {
+            columns = {
                 "step": step,
                 "query": group.query,
                 "target": group.targets,
                 "gold": group.gold,
+                "score": scores[group.pairs],
             }
-            self._scores.append(pd.DataFrame(facts | {"score": scores[group.pairs]}))
+            self._scores.append(pd.DataFrame(columns))
         if self._scores:
             self._write_table("watched.csv", pd.concat(self._scores))
 
     def write(self, row: Row) -> None:
         """Add a finished row and pass it to the listeners."""
-        self.rows.append(row | {"seconds": round(time.perf_counter() - self._started, 3)})
-        if "dev_spearman" in row:
+        row["seconds"] = round(time.perf_counter() - self._started, 3)
+        self.rows.append(row)
+        if "dev_spearman" in row:  # seldom enough, and what a view of a running training shows
             self.flush()
-        for listener in self.listeners if process_rank() == 0 else ():
-            listener(dict(self.rows[-1]))
+        if process_rank() == 0:
+            for listener in self.listeners:
+                listener(dict(row))
 
     def flush(self) -> None:
         """Write history.csv."""
@@ -167,18 +187,19 @@ class Record:
             self._write_table("history.csv", pd.DataFrame(self.rows))
 
     def _write_table(self, name: str, table: pd.DataFrame) -> None:
-        # Whole and renamed into place, so that a kill never leaves half a line.
+        # Written whole and renamed into place, so that a kill never leaves half a line.
         path = self.folder / name
         with reraise_os_error(path), atomic_write(path) as file:
             table.to_csv(file, index=False)
 
     def save_encoder(self, note: str = "") -> None:
         """Save the encoder as it is now, with a card that ends in the note."""
-        config, method = self.method.config, type(self.method).__name__
+        config = self.method.config
+        method = type(self.method).__name__
+        start = short_value(config.encoder)
         card = {
             "title": f"{method} on {short_value(config.train)}, seed {config.seed}",
-            "description": f"{method} from {short_value(config.encoder)}, settings "
-            f"{config.digest()}.{note}",
+            "description": f"{method} from {start}, settings {config.digest()}.{note}",
             "base_model": config.encoder,
             "datasets": [config.train],
             "tags": [config.method],

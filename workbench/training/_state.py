@@ -19,11 +19,13 @@ class State:
 
     def __init__(self, path: Path, method: Method) -> None:
         config = method.config
+        encoder = method.encoder
         self.path = path
         self.settings = f"{config.method}/{config.digest()}-s{config.seed}"
         self.optimizer = _make_optimizer(method)
-        is_fp16 = method.encoder.training_precision == "fp16"
-        self.scaler = torch.amp.GradScaler(method.encoder.device.type, enabled=is_fp16)
+        is_fp16 = encoder.training_precision == "fp16"
+        self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=is_fp16)
+        # Dropout needs no state of a generator: its masks follow from seed and step (`Plan.seed`).
         self.tensors = {f"weights.{name}": value for name, value in method.state_dict().items()}
         # A weight with two names, such as the bias of a masked-language head, is saved under the
         # first.
@@ -33,14 +35,20 @@ class State:
                 del self.tensors[f"weights.{name}"]
         for name, parameter in parameters.items():
             # As AdamW itself begins, so that every state has the same tensors.
-            moments = {kind: torch.zeros_like(parameter) for kind in ("exp_avg", "exp_avg_sq")}
-            moments["step"] = torch.zeros((), device=parameter.device)
+            moments = {
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+                "step": torch.zeros((), device=parameter.device),
+            }
             self.optimizer.state[parameter] = moments
-            self.tensors |= {f"{kind}.{name}": value for kind, value in moments.items()}
+            for kind, value in moments.items():
+                self.tensors[f"{kind}.{name}"] = value
 
     def save(self, step: int, rows: list[Row]) -> None:
-        """Write the state next to the last one and rename it into place. Raise RunError if it
-        cannot be written."""
+        """Write the state next to the last one and rename it into place.
+
+        Raises RunError if it cannot be written.
+        """
         facts = {
             "step": step,
             "settings": self.settings,
@@ -55,14 +63,15 @@ class State:
                 save_file(tensors, fresh, {"state": json.dumps(facts)})
         except (OSError, SafetensorError) as error:
             raise RunError(
-                f"the training state of step {step} cannot be written to {self.path} "
-                f"({error}); free some space and "
-                "run again: it resumes from the last state"
+                f"the training state of step {step} cannot be written to {self.path} ({error}); "
+                "free some space and run again: it resumes from the last state"
             ) from error
 
     def load(self) -> tuple[int, list[Row]]:
-        """Load the state; return its step and history, (0, []) if there is none. Raises RunError if
-        it is damaged."""
+        """Load the state; return its step and history, (0, []) if there is none.
+
+        Raises RunError if it is damaged.
+        """
         if not self.path.exists():
             return 0, []
         try:
@@ -71,6 +80,7 @@ class State:
                 saved = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
             step = facts["step"]
             rows = facts["rows"]
+            # The checksum is ours: safetensors reads a file whose bytes were changed.
             is_of_run = facts["settings"] == self.settings and saved.keys() == self.tensors.keys()
             is_whole = facts["sha256"] == weights_checksum(saved) and rows[-1]["step"] == step
             if not (is_of_run and is_whole):
@@ -78,10 +88,10 @@ class State:
             self.scaler.load_state_dict(facts["scaler"])
         except Exception as error:  # whatever is wrong with the file
             raise RunError(
-                f"the training state {self.path} cannot be used ({error!r}); delete this "
-                "file to train again from the "
-                "start of this run"
+                f"the training state {self.path} cannot be used ({error!r}); delete this file to "
+                "train again from the start of this run"
             ) from error
+        # Only now: a state that cannot be used has changed nothing.
         with torch.no_grad():
             for name, value in self.tensors.items():
                 value.copy_(saved[name])
@@ -89,14 +99,17 @@ class State:
 
 
 def _make_optimizer(method: Method) -> torch.optim.AdamW:
-    """Return fused AdamW; matrices and embeddings decay, biases (relative-position ones too) and
-    norms do not."""
-    groups = {True: [], False: []}
+    """Return fused AdamW, whose weight decay is on matrices and embeddings only.
+
+    Biases (relative-position ones too) and norms do not decay.
+    """
+    decaying = []
+    others = []
     for name, parameter in method.named_parameters():
-        groups[parameter.ndim > 1 and "bias" not in name].append(parameter)
-    decay = method.config.weight_decay
-    parameters = [
-        {"params": group, "weight_decay": decay if decays else 0.0}
-        for decays, group in groups.items()
+        decays = parameter.ndim > 1 and "bias" not in name
+        (decaying if decays else others).append(parameter)
+    groups = [
+        {"params": decaying, "weight_decay": method.config.weight_decay},
+        {"params": others, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(parameters, lr=method.config.learning_rate, fused=True)
+    return torch.optim.AdamW(groups, lr=method.config.learning_rate, fused=True)

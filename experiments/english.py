@@ -1,14 +1,14 @@
 """Train the methods on real English from one start with one budget, and record every run in
 data/results.csv.
 
-    export WORKBENCH_DATA=DIR python benchmarks/english.py START --name english-450 [--pooling cls]
-    [--seeds 0 1 2] [--only CompCSE ...] python benchmarks/english.py START --rates 3e-5 1e-4 3e-4
+    export WORKBENCH_DATA=DIR python experiments/english.py START --name english-450 [--pooling cls]
+    [--seeds 0 1 2] [--only CompCSE ...] python experiments/english.py START --rates 3e-5 1e-4 3e-4
     # only dev of SimCSE, seed 0
 
 START is a folder written by data/build/detuned.py, or world-encoder for the demo of the bundled
 world. Dev (STS-B) selects learning rate and checkpoint; the test sets are evaluated once. The
 better teacher is all-MiniLM-L6-v2, in the world world-teacher. A recorded row is not trained again,
-so that the command can be continued anywhere; benchmarks/claims.py writes the tables of
+so that the command can be continued anywhere; experiments/claims.py writes the tables of
 docs/results.md from the file. Its columns: Spearman x 100 of dev, of each test set, their average,
 and the average of the similar thirds (gold above 0.67 of its range); alignment and uniformity;
 "agreement", the correlation with the cosines of all-MiniLM-L6-v2 on dev (a gain in it may only
@@ -18,6 +18,7 @@ cosines held fixed; for SimCSE and RankEncoder the averages by cosine, by rank v
 200 resamples of the pairs, which are the same for every run."""
 
 import argparse
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,6 @@ import pandas as pd
 import torch
 from filelock import FileLock
 from methods import fill_placeholder, trained_run
-from minilm import minilm
 
 from workbench import METHODS, Encoder, evaluate, load_dev, load_pairs, load_training
 from workbench.config import CONFIGS, SEVEN_STS, TrainingConfig
@@ -36,6 +36,10 @@ from workbench.methods.rank_mixture import RankMixture
 from workbench.methods.rankencoder import RankEncoder
 from workbench.metrics import alignment, bootstrap_values, similar_third, spearman, uniformity
 from workbench.runs import Run
+
+# The checkpoint is also that of timings.
+sys.path.append(str(Path(__file__).resolve().parent.parent / "benchmarks"))
+from minilm import minilm
 
 _OWN = {"teachers": ["<SimCSE>"]}
 _TWO = {"teachers": ["<SimCSE>", "<another SimCSE>"]}

@@ -1,6 +1,6 @@
 """Compare losses within the lists of queries with CoSENT over the batch and with MSE on values.
 
-    WORKBENCH_DATA=DIR python benchmarks/lists.py OUT.csv [--sets world sick] [--seeds 0 1 2 3 4]
+    WORKBENCH_DATA=DIR python experiments/lists.py OUT.csv [--sets world sick] [--seeds 0 1 2 3 4]
 
 world: world-encoder trains on the bundled world. sick: english-encoder trains on lists made of
     SICK's pairs by shared sentences. Every pair belongs to one query, every recipe sees the same

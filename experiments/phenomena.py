@@ -1,10 +1,10 @@
 """Train every method on English and show by relation of the ladders which targets it ranks right.
 
     export WORKBENCH_DATA=DIR
-    python benchmarks/phenomena.py START [--runs runs-phenomena] [--seeds 0 1 2 3 4]
+    python experiments/phenomena.py START [--runs runs-phenomena] [--seeds 0 1 2 3 4]
 
 START is the folder of a start in English, such as english-450 (docs/results.md). Every method has
-the budget of benchmarks/english.py: 6,400 Wikipedia sentences, 100 steps of 64, at most 24 tokens,
+the budget of experiments/english.py: 6,400 Wikipedia sentences, 100 steps of 64, at most 24 tokens,
 mean pooling, rate 1e-4; CoSENT and the lists train on the pairs of STS-B and the queries of SICK
 instead. Dev (STS-B) selects the checkpoint. Finished runs are reused. Prints the table of
 `views.phenomena` and its sentences."""

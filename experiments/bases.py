@@ -1,6 +1,6 @@
 """Evaluate the untrained baselines on the bundled world, or on the real STS sets (--real).
 
-    python benchmarks/bases.py [--encoder NAME] [--real] [--suites NAME ...] [--fit-limit 20000]
+    python experiments/bases.py [--encoder NAME] [--real] [--suites NAME ...] [--fit-limit 20000]
     [--whitening 16 64]
 
 Prints Spearman x 100 (on the world also KCC and NDCG). Whitening and tf-idf are fitted on training

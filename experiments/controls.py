@@ -1,6 +1,6 @@
 """Run controls for the results on the bundled world, one table for each result.
 
-    python benchmarks/controls.py [--runs runs] [--only gold halves ...] [--seeds 3]
+    python experiments/controls.py [--runs runs] [--only gold halves ...] [--seeds 3]
 
 Each row changes some of the demo settings; dev selects the checkpoint. Prints Spearman x 100 on
 test, and the difference to the first row of the table, paired by seed: its mean and the standard

@@ -1,6 +1,6 @@
 """Train every method on the bundled world from the same start with the same budget.
 
-    python benchmarks/methods.py [--runs runs] [--seeds 3] [--only RankCSE ...]
+    python experiments/methods.py [--runs runs] [--seeds 3] [--only RankCSE ...]
 
 Prints dev and test scores as mean and standard deviation over seeds, the rows of
 docs/results-details.md. Each row changes some of the demo settings; dev selects the checkpoint,

@@ -1,6 +1,6 @@
 """Write the tables and the plots of docs/results.md from data/results.csv.
 
-    python benchmarks/claims.py
+    python experiments/claims.py
 
 A difference is that of the averages of the test sets, paired by seed: its mean, the standard
 deviation over seeds in parentheses, and in brackets the 95 per cent interval of Student's t over

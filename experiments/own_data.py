@@ -1,6 +1,6 @@
 """Train english-encoder on a few pairs of a user; measure gains and losses by set.
 
-    WORKBENCH_DATA=DIR python benchmarks/own_data.py OUT.csv [--recipes new learning_rate=1e-4]
+    WORKBENCH_DATA=DIR python experiments/own_data.py OUT.csv [--recipes new learning_rate=1e-4]
     [--rows 60 500 5000]
 
 N rows of the train set of STS-B or SICK represent the user's file and are split as by `workbench

@@ -1,0 +1,1 @@
+"""The `workbench` command: one module for each group of commands."""

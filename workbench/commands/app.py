@@ -1,0 +1,70 @@
+"""The `workbench` command."""
+
+import io
+import logging
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option, Typer
+
+from workbench.commands.data import data_app
+from workbench.commands.notebooks import notebooks_app
+from workbench.commands.output import echo
+from workbench.commands.runs import runs_app
+from workbench.commands.sweeps import sweep_app
+from workbench.commands.training import training_app
+from workbench.errors import RunError, SettingError, WorkbenchError
+from workbench.files import PACKAGE
+from workbench.printing import LineFormatter, SteadyStream
+
+app = Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+# In the order of --help.
+app.add_typer(training_app)
+app.add_typer(notebooks_app)
+app.add_typer(data_app, name="data")
+app.add_typer(sweep_app, name="sweep")
+app.add_typer(runs_app)
+
+
+@app.callback(help=__doc__, invoke_without_command=True)
+def _options(
+    version: Annotated[bool, Option("--version", help="Print version and path.")] = False,
+) -> None:
+    if version:
+        ours = metadata.version("ranking-workbench")
+        python = sys.version.split()[0]
+        echo(f"ranking-workbench {ours}, Python {python}, {PACKAGE}")
+
+
+def main() -> None:
+    """Run the command; exit code 2 for refused input, 1 for a run that failed or is in use."""
+    sys.stdout = sys.stdout or io.StringIO()  # closed by >&-
+    sys.stderr = sys.stderr and SteadyStream(sys.stderr)
+    logging.basicConfig(level=logging.WARNING)
+    logging.root.handlers[0].setFormatter(LineFormatter())
+    logging.getLogger("workbench").setLevel(logging.INFO)
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each retry twice
+    code = 2
+    try:
+        for name in (str(Path.cwd()), *sys.argv):
+            if name != name.encode(errors="replace").decode():  # a run records names as UTF-8
+                raise SettingError(f"{name}: not UTF-8; rename the file or folder")
+        app()
+    except WorkbenchError as error:
+        problem = str(error)
+        code = 1 if isinstance(error, RunError) else 2
+    except ModuleNotFoundError as error:
+        problem = (
+            f"{error}; install it, or what every command uses: pip install "
+            '"ranking-workbench[train,lab,slurm]"'
+        )
+    except OSError as error:
+        place = error.filename or "the output or the current folder"
+        problem = (
+            f"{place}: {error.strerror or error}; give a path that can be read and written, "
+            "or free some space"
+        )
+    echo(f"error: {problem}", err=True)
+    sys.exit(code)

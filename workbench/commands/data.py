@@ -1,0 +1,93 @@
+"""The commands about data: data list, data check, data split."""
+
+import logging
+import shlex
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Exit, Option, Typer
+
+import workbench
+from workbench.commands.options import Words
+from workbench.commands.output import echo, print_table
+
+data_app = Typer(no_args_is_help=True, help="List and check datasets, and split your own files.")
+Columns = Annotated[str, Option(help="ROLE=COLUMN,...; by default guessed from their names.")]
+Scale = Annotated[
+    tuple[float, float] | None, Option(help="Range of the scores; by default guessed from them.")
+]
+Kind = StrEnum("Kind", ["sentences", "pairs", "triplets", "labelled"])
+Share = Annotated[float, Option(min=0, max=1, help="Share of the queries.")]
+
+
+@data_app.command("list")
+def list_data(kind: Annotated[Kind | None, Option(help="List only this kind.")] = None) -> None:
+    """List every dataset with its kind, source and licence."""
+    import pandas as pd
+
+    names = workbench.data.dataset_names(kind)
+    columns = ["name", "kind", "title", "rows", "scale", "source", "licence"]
+    print_table(pd.DataFrame(map(workbench.data.describe, names))[columns])
+
+
+@data_app.command("check")
+def check_data(
+    names: Annotated[Words, Argument(help="Datasets or files; by default every dataset.")] = None,
+    columns: Columns = "",
+    scale: Scale = None,
+) -> None:
+    """Read whole datasets and report their problems, and how your own files are read.
+
+    Status "hub": not on this machine. Exit code 1 if a named dataset cannot be used.
+    """
+    logging.getLogger("workbench").setLevel(logging.WARNING)  # the report contains what was guessed
+    roles = workbench.data.parse_columns(columns)
+    table: Any = workbench.data.check(names, columns=roles, scale=scale)
+    print_table(table.drop(columns="problem"))
+    for row in table[table["problem"] != ""].to_dict("records"):
+        problem = row["problem"]
+        echo(problem if problem.startswith(row["name"]) else f"{row['name']}: {problem}")
+    own: Any = table[table["status"] == "own file"]
+    sets = {}
+    for name in own["name"]:
+        sets[name] = workbench.data.load_data(name, columns=roles, scale=scale)
+    print_reports(sets)
+    if len(own) == 1:
+        options = []
+        if columns:
+            options += ["--columns", columns]
+        if scale:
+            options += ["--scale", *map(str, scale)]
+        (name,) = own["name"]
+        (kind,) = own["kind"]
+        lines = workbench.data.training_commands(name, kind, options=shlex.join(options))
+        echo("\n" + "\n  ".join(lines))
+    if names and workbench.data.unusable(table):
+        raise Exit(1)
+
+
+@data_app.command("split")
+def split_data(  # noqa: PLR0917
+    file: Annotated[str, Argument(help="Your own file.")],
+    folder: Annotated[Path, Argument(help="Folder for the parts, each a .tsv.gz.")],
+    dev: Share = 0.1,
+    test: Share = 0.1,
+    seed: int = 0,
+    columns: Columns = "",
+    scale: Scale = None,
+) -> None:
+    """Split a file by query (first sentence) into train, dev and test."""
+    roles = workbench.data.parse_columns(columns)
+    data = workbench.data.load_data(file, columns=roles, scale=scale)
+    parts = workbench.data.split(data, dev=dev, test=test, seed=seed)
+    files = workbench.data.write_split(parts, folder)
+    print_reports(dict(zip(files, parts.values(), strict=True)))
+
+
+def print_reports(sets: dict[Any, Any]) -> None:
+    """Print facts about each dataset by name, and a warning of what two of them share."""
+    for name, data in sets.items():
+        echo("\n  ".join([f"\n{name}", *workbench.data.report(data)]))
+    for line in workbench.data.overlaps(sets):
+        echo(f"\nwarning: {line}")

@@ -1,0 +1,160 @@
+"""The commands that open notebooks: notebooks, lab, look."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import string
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option, Typer
+
+import workbench
+from workbench.commands.options import Runs, Words, overrides_of
+from workbench.commands.output import echo, warn_of
+from workbench.errors import SettingError
+from workbench.files import PACKAGE, project_path, reraise_os_error
+
+notebooks_app = Typer()
+LabOptions = Annotated[Words, Option("--with", help="Option for JupyterLab: --with=--port=9000.")]
+NoBrowser = Annotated[bool, Option("--no-browser", help="Only print JupyterLab's address.")]
+
+
+@notebooks_app.command()
+def notebooks(folder: Annotated[Path, Argument(help="Existing notebooks there stay.")]) -> None:
+    """Copy the notebooks into a folder of your own."""
+    with reraise_os_error(folder, "another folder"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in project_path("notebooks").glob("*.ipynb"):
+            copy = folder / path.name
+            if not copy.exists():
+                shutil.copyfile(path, copy)
+
+
+@notebooks_app.command()
+def lab(
+    folder: Annotated[Path, Argument(help="Missing notebooks are copied to it.")] = Path(
+        "my-notebooks"
+    ),
+    options: LabOptions = None,
+    no_browser: NoBrowser = False,
+) -> None:
+    """Open JupyterLab on the notebooks; their runs are in runs/ next to the folder."""
+    notebooks(folder)
+    folder = folder.resolve()
+    open_lab(folder / "00_tour.ipynb", folder.parent, options, no_browser=no_browser)
+
+
+@notebooks_app.command()
+def look(  # noqa: PLR0917
+    models: Annotated[Words, Argument(help="Folders, runs, hub ids, bundled names.")] = None,
+    on: Annotated[
+        str, Option(help="Your file or a dataset; by default stsb-test or ladders-all.")
+    ] = "",
+    name: Annotated[Words, Option(help="Name of a model in the views; once for each.")] = None,
+    html: Annotated[
+        Path | None, Option(help="Write the pairs as a page, and open nothing.")
+    ] = None,
+    notebook: Annotated[
+        Path | None, Option(help="Write the notebook here, and open nothing.")
+    ] = None,
+    runs: Runs = "runs",
+    options: LabOptions = None,
+    no_browser: NoBrowser = False,
+) -> None:
+    """Look at how encoders rank scored pairs and your own sentences.
+
+    The default encoders are english-encoder and word overlap.
+    """
+    from workbench.checkpoints import find_checkpoint
+    from workbench.views.ask import WORDS, named
+
+    # Refused before an encoder is loaded, which may take minutes.
+    output = html or notebook or Path("look.ipynb")
+    suffix = ".html" if html else ".ipynb"
+    has_folder = output.absolute().parent.is_dir()
+    if (html and notebook) or output.suffix != suffix or not has_folder:
+        raise SettingError(
+            "give either --html FILE.html or --notebook FILE.ipynb, in a folder that "
+            f"exists, not {output}"
+        )
+    on = on or ("stsb-test" if workbench.data.checksum_here("stsb-test") else "ladders-all")
+    pairs = workbench.data.load_pairs(on)
+    models = models or ["english-encoder", WORDS]
+    sources = [overrides_of([f"encoder={model}"], runs)["encoder"] for model in models]
+    for source in {*sources} - {WORDS}:
+        find_checkpoint(source)
+        warn_of(Path(source))
+    labels = name or [*named(sources)]
+    if not len(labels) == len({*labels}) == len(sources):
+        raise SettingError(
+            f"{len(sources)} models need as many different names, not "
+            f"{', '.join(labels)}; give --name"
+        )
+    encoders = dict(zip(labels, sources, strict=True))
+    if html:
+        explorer = workbench.views.PairExplorer(encoders, on)
+        with reraise_os_error(html, "another --html FILE"):
+            echo(f"page: {explorer.to_html(html)}")
+        return
+    title = " ".join(["look", *encoders, pairs.name])
+    default_name = re.sub(r"[^\w.]+", "-", title)[:80]
+    path = (notebook or Path(f"{default_name}.ipynb")).resolve()
+    with reraise_os_error(path, "another --notebook FILE"):
+        write_look(path, encoders, on, pairs)
+    echo(f"notebook: {path}")
+    if not notebook:
+        open_lab(path, path.parent, options, no_browser=no_browser)
+
+
+def write_look(path: Path, encoders: dict[str, str], on: str, pairs: Any) -> None:
+    """Write the notebook of `look`, or keep an existing one of the same encoders and data.
+
+    Raises SettingError if the existing one was written for others.
+    """
+    import nbformat
+
+    def near(name: str) -> str:
+        # A notebook and the files next to it can be moved together.
+        return os.path.relpath(name, path.parent) if Path(name).exists() else name
+
+    values = {
+        "encoders": {name: near(encoder) for name, encoder in encoders.items()},
+        "on": near(on),
+        "query": pairs.sentence1[0],
+        "targets": list(dict.fromkeys(pairs.sentence2))[:6],
+    }
+    texts = {"names": ", ".join(encoders), "pairs": pairs.name}
+    for name, value in values.items():
+        texts[name] = json.dumps(value, indent=4, ensure_ascii=False)
+    page = nbformat.read(PACKAGE / "lab" / "look.json", 4)
+    for cell in page.cells:
+        cell.source = string.Template(cell.source).substitute(texts)
+    if not path.exists():
+        nbformat.write(page, path)
+        return
+    # The cell with encoders and data; every other cell is the user's to change.
+    existing = [cell.source for cell in nbformat.read(path, 4).cells]
+    if page.cells[1].source not in existing:
+        raise SettingError(
+            f"{path} was written for other encoders or data; rename it, or choose another "
+            "--notebook"
+        )
+
+
+def open_lab(notebook: Path, root: Path, options: Words, *, no_browser: bool) -> None:
+    """Start JupyterLab on the folder `root`, which contains the notebook that it opens."""
+    from jupyterlab.labapp import LabApp
+
+    paths = [os.environ.get("JUPYTER_CONFIG_PATH"), str(PACKAGE / "lab")]
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
+    # JupyterLab ends its kernels itself.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    page = notebook.relative_to(root).as_posix()
+    words = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{page}"]
+    words += options or []
+    if no_browser:
+        words.append("--no-browser")
+    LabApp.launch_instance(words)

@@ -1,0 +1,45 @@
+"""Arguments and options that several commands have, and how their words are read."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+from typer import Argument, Option
+
+import workbench
+from workbench.config import CONFIGS, RECORDED, unique_keys
+from workbench.errors import SettingError
+
+Words = list[str] | None
+MethodName = Annotated[str, Argument(help=f"One of: {', '.join(CONFIGS)}.")]
+RunName = Annotated[
+    str, Argument(metavar="RUN", help="A run: its folder, or the beginning of its name.")
+]
+Runs = Annotated[str, Option("--runs", help="The folder of runs.")]
+Settings = Annotated[Words, Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
+Notebook = Annotated[
+    bool, Option("--notebook/--no-notebook", help="Execute the method's notebook.")
+]
+# The name of a run that is not part of a path: a path of the user, or of an encoder on the hub,
+# stays as it was written.
+_RUN = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(RECORDED)})/)?[0-9a-f]{{8}}-s\d+(?![\w./-])")
+
+
+def overrides_of(settings: Sequence[str], runs_root: str = "runs") -> dict[str, str]:
+    """Return texts KEY=VALUE as a dictionary; names of runs become their folders.
+
+    Raises:
+        SettingError: A text has another form, or a key is given twice.
+        RunError: There is no such run under `runs_root`.
+    """
+
+    def folder_of(name: re.Match[str]) -> str:
+        return str(workbench.runs.find_run(name[0], runs_root).path)
+
+    pairs = []
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise SettingError(f"{text!r} is not KEY=VALUE, such as temperature=0.07")
+        pairs.append((name.strip(), _RUN.sub(folder_of, value.strip())))
+    return unique_keys(pairs)

@@ -1,0 +1,57 @@
+"""What commands print: texts, tables, the scores of a run, and warnings about its encoder."""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import workbench
+from workbench.printing import printable
+
+
+def echo(text: object, *, err: bool = False) -> None:
+    """Print a text without control characters."""
+    typer.echo(printable(text), err=err)
+
+
+def print_table(table: Any) -> None:
+    """Print a table as aligned text, on a terminal with its cells cut to its width."""
+    width = None
+    if sys.stdout.isatty():
+        terminal = shutil.get_terminal_size()
+        width = max(16, terminal.columns // table.shape[1])
+    shown = table.astype(object).where(table.notna(), "")
+    echo(shown.to_string(index=False, float_format="{:.2f}".format, max_colwidth=width))
+    if caption := table.attrs.get("caption"):
+        echo(caption)
+
+
+def print_scores(run: Any) -> None:
+    """Print the scores of a run: before training, if it was trained, and once it is finished."""
+    titles = {"": "scores:"}
+    if run.has("before"):
+        titles = {"before": "before training:", "": "after:"}
+    for stage, title in titles.items():
+        if run.has(stage):
+            echo(title)
+            print_table(workbench.metrics.metrics_table(run.metrics(stage)))
+
+
+def warn_of(folder: Path) -> str:
+    """Return and print a warning if training did not improve the encoder of a run.
+
+    The folder is that of the run or its `encoder/`; of any other folder nothing is known.
+    """
+    path = folder.parent if folder.name == "encoder" else folder
+    if not (workbench.runs.is_finished(path) and (path / "encoder").is_dir()):
+        return ""
+    views = workbench.views
+    if views.read_or_warn(path, views.finished.is_its_start):
+        warning = "its start: no step of its training was better on dev"
+    else:
+        warning = views.read_or_warn(path, views.warning_of) or ""
+    if warning:
+        echo(f"warning: {path} is {warning}", err=True)
+    return warning

@@ -1,0 +1,185 @@
+"""The commands about finished runs: runs, show, power, rm, push."""
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer import Argument, Option, Typer
+
+import workbench
+from workbench.commands.options import RunName, Runs, Words
+from workbench.commands.output import echo, print_scores, print_table, warn_of
+from workbench.config import CONFIGS
+from workbench.errors import RunError, SettingError
+from workbench.files import reraise_os_error
+
+runs_app = Typer()
+
+
+@runs_app.command("runs")
+def print_runs(
+    filters: Annotated[Words, Argument(help="Filters: a method, KEY=VALUE, 'seed<3'.")] = None,
+    runs: Runs = "runs",
+    sort: Annotated[
+        str, Option(help="A column, suite or setting; with - in front: descending.")
+    ] = "",
+    columns: Annotated[
+        str,
+        Option(
+            help="Columns, suites, SUITE:start, SUITE:kcc, SUITE:ndcg or settings, with commas."
+        ),
+    ] = "",
+    as_json: Annotated[bool, Option("--json", help="Print JSON, one object per run.")] = False,
+) -> None:
+    """List runs: changed settings, status, scores x 100, when they began and how long they took.
+
+    `start` is the score before training, on the average of the seven sets or on the first suite of
+    the run.
+    """
+    where = [f"method={word}" if word in CONFIGS else word for word in filters or []]
+    wanted = [name.strip() for name in columns.split(",") if name.strip()]
+    table: Any = workbench.list_runs(runs, where, sort=sort, columns=wanted)
+    if as_json:
+        records = json.loads(table.to_json(orient="records"))
+        echo(json.dumps(records, indent=1, ensure_ascii=False))
+    elif table.empty:
+        echo(f"No {'such ' if where else ''}runs under {runs}. Start one: workbench run simcse")
+    elif wanted:
+        print_table(table)
+    else:
+        # Settings that all runs share are printed once; those of a broken run are unknown.
+        readable = table["profile"].notna()
+        texts = []
+        for profile, changed in table.loc[readable, ["profile", "changed"]].to_numpy():
+            texts.append(f"{profile}, {changed}" if changed else profile)
+        common, table.loc[readable, "changed"] = workbench.runs.split_common_settings(texts)
+        if common:
+            echo(f"all: {common}")
+        table["started"] = table["started"].astype("string").str.slice(0, 16)
+        print_table(table.drop(columns=["profile", "seed", "digest"]))
+
+
+@runs_app.command()
+def show(name: RunName, runs: Runs = "runs") -> None:
+    """Show one run: settings, state, scores, inputs, and the runs that learned from it."""
+    run = workbench.runs.find_run(name, runs)
+    facts = run.facts() | workbench.runs.read_row(run.path)
+    for role, used in facts.get("inputs", {}).items():
+        facts[f"input {role}"] = used["source"]
+    facts["given"] = ", ".join(facts.get("given", []))  # also those that equal their default
+    facts["version"] = facts.get("versions", {}).get("ranking-workbench")
+    dependents = workbench.runs.needed_by(runs).get(run.path.resolve(), [])
+    facts["needed by"] = ", ".join(map(str, dependents))
+    for fact, value in facts.items():
+        is_short = isinstance(value, str | int | float)  # no list or dictionary
+        if is_short and value != "":
+            echo(f"{fact:<13} {value}")
+    print_scores(run)
+
+
+@runs_app.command("power")
+def print_power(
+    suite: Annotated[str, Argument(help="A suite of finished runs.")],
+    runs: Runs = "runs",
+    baseline: Annotated[
+        str, Option(help="A label of runs, or before; by default SimCSE or the first.")
+    ] = "",
+    difference: Annotated[
+        float, Option(help="Also print what a difference x 100 of this size takes.")
+    ] = 0,
+    html: Annotated[Path | None, Option(help="Also write the curve as a page.")] = None,
+) -> None:
+    """Print the smallest detectable difference of a suite by numbers of pairs and seeds.
+
+    A difference is one of Spearman (or accuracy) x 100. It is computed from finished runs: two
+    seeds or more of two settings, or of one, which is compared with its start.
+    """
+    if not 0 <= difference <= 200:
+        raise SettingError(
+            f"--difference {difference}: expected a number of points, above 0 and at most 200"
+        )
+    finished = workbench.views.finished_runs(runs, suite)
+    table: Any = workbench.views.smallest_differences(finished, suite, baseline)
+    if table.empty:
+        raise RunError(
+            f"no finished runs to compare on {suite} under {runs}; make some: workbench "
+            "sweep simcse --seeds 0-2"
+        )
+    for (label, against), group in table.groupby(["label", "against"], sort=False):
+        # The middle row is that of all pairs; the others have a part or a multiple of them.
+        row = group.iloc[len(group) // 2]
+        if math.isnan(row["seed_std"]):
+            echo(f"{label} against {against}: needs at least two seeds; train a second")
+            continue
+        trained = (finished["label"] == label).sum()
+        echo(
+            f"{label} against {against}: standard deviation over {trained} seeds "
+            f"{100 * row['seed_std']:.2f}, over pairs {100 * row['pairs_std']:.2f}; smallest "
+            "detectable difference x 100 (80 % power, level 0.05), by pairs (rows) and seeds:"
+        )
+        by_seeds = group.pivot(index="pairs", columns="seeds", values="smallest")
+        print_table((100 * by_seeds).reset_index())
+        if difference:
+            echo(
+                workbench.metrics.needed_sample(
+                    difference / 100, row["seed_std"], row["pairs_std"], int(row["pairs"])
+                )
+            )
+    if html:
+        with reraise_os_error(html, "another --html FILE"):
+            workbench.views.power_curve(table).write_html(html)
+
+
+@runs_app.command("rm")
+def remove(
+    names: Annotated[
+        list[str], Argument(help="Runs: folders, beginnings of names, or filters as for `runs`.")
+    ],
+    runs: Runs = "runs",
+    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove runs after asking; never one that another remaining run learned from or evaluated."""
+    chosen = workbench.runs.choose_runs(names, runs)
+    paths = [run.path for run in chosen]
+    echo("\n".join(map(str, paths)))
+    if not yes:
+        typer.confirm(f"remove {len(chosen)} run(s)?", abort=True)
+        # A run may have begun, or finished, while the question waited for its answer.
+        again = workbench.runs.choose_runs(names, runs)
+        if [run.path for run in again] != paths:
+            raise RunError(
+                "the list of runs has changed since the question; nothing was removed, ask again"
+            )
+    workbench.runs.remove_runs(chosen, runs)
+    echo(f"removed {len(chosen)} run(s)")
+
+
+@runs_app.command()
+def push(
+    name: RunName,
+    repo_id: Annotated[
+        str, Argument(metavar="OWNER/NAME", help="A repository; created if it is missing.")
+    ],
+    private: Annotated[bool, Option("--private")] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Print card and files; send nothing.")
+    ] = False,
+    license_: Annotated[str, Option("--license", help="As the hub names it, such as mit.")] = "",
+    *,
+    runs: Runs = "runs",
+) -> None:
+    """Publish a run's encoder on the Hugging Face hub, with a card of its scores."""
+    run = workbench.runs.find_run(name, runs)
+    warning = warn_of(run.path)
+    note = f"This encoder is {warning}." if warning else ""
+    files = workbench.encoder.push_run(
+        run, repo_id, private=private, dry_run=dry_run, license=license_, note=note
+    )
+    echo(files.card)
+    echo(f"{'would send' if dry_run else 'sent'} to {repo_id}, in bytes:")
+    for file, size in files.items():
+        echo(f"{size:>15,} {file}")
+    for file in files.left_out:
+        echo(f"left out, not written by save: {file}")

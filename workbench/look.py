@@ -1,3 +1,0 @@
-"""The former name of `workbench.views`."""
-
-from workbench.views import *  # noqa: F403
