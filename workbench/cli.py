@@ -194,7 +194,7 @@ def look(  # noqa: PLR0917
     """Look at how encoders, by default english-encoder and word overlap, rank scored pairs and your
     own sentences."""
     from workbench.checkpoints import find_checkpoint
-    from workbench.views.ask import WORDS, named
+    from workbench.views.encoders import WORDS, label_encoders
 
     output = html or notebook or Path("look.ipynb")
     is_wanted = output.suffix == (".html" if html else ".ipynb") and not (html and notebook)
@@ -210,7 +210,7 @@ def look(  # noqa: PLR0917
     for source in {*sources} - {WORDS}:
         find_checkpoint(source)
         warn_of(Path(source))
-    labels = name or [*named(sources)]
+    labels = name or [*label_encoders(sources)]
     if not len(labels) == len({*labels}) == len(sources):
         raise SettingError(
             f"{len(sources)} models need as many different names, not "
