@@ -46,6 +46,7 @@ def wrapped(text: object, width: int) -> str:
 def tick_names(names: Sequence[str], width: int = 16) -> list[str]:
     """Return names for an axis: shortened to three lines of `width` characters."""
     short = shortened(names, 3 * width)
+    # Wrapped after shortening: a cut in the middle keeps method and setting.
     return [wrapped(short[name], width) for name in names]
 
 
@@ -56,6 +57,7 @@ def laid_out(
 
     A figure that is to be wider than `WIDEST` takes the width of the output. `height` is without
     the title."""
+    # plotly does not wrap a title, and its buttons would cover a long one.
     columns = (min(width, WIDEST) - _BUTTONS) // _CHARACTER
     lines = textwrap.wrap(title, columns)
     top = 50 + _LINE * len(lines)

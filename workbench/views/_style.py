@@ -40,6 +40,7 @@ def shortened(names: Iterable[str], width: int) -> dict[str, str]:
         head = min(name.find("(") + 1 or width // 2, width // 2)
         tail = name[head + 1 - width :]
         short[name] = name if len(name) <= width else f"{name[:head]}…{tail}"
+    # Two settings of one method may differ in the middle alone.
     counts = Counter(short.values())
     return {name: cut if counts[cut] == 1 else name for name, cut in short.items()}
 
@@ -125,6 +126,7 @@ def grid(
     lines = []
     columns = list(map(str, values))
     for row, numbers in zip(map(str, values.index), values.to_numpy(), strict=True):
+        # A word can be a whole text without spaces.
         name = truncate(row, _LONG)
         cells = [tag("th", escape(name), class_="word", scope="row", title=row)]
         for column, value in zip(columns, numbers, strict=True):
@@ -139,6 +141,7 @@ def grid(
 
 def number_class(value: float, largest: float) -> str:
     """Return the classes of a cell: blue above 0, orange below, darkest from `largest` on."""
+    # All 0: no effect at all, and no shade.
     share = abs(value) / (largest or 1)
     depth = min(round(4 * share), 4)
     if not depth:

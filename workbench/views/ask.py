@@ -6,10 +6,10 @@ from pathlib import Path
 import pandas as pd
 
 from workbench.errors import DataError
-from workbench.files import atomic_write
 from workbench.views._style import inlined
 from workbench.views._table import TypedView, text_area, value_of
 from workbench.views.encoders import WORDS, Encoders, Vectors, usable_encoders, wrap_encoders
+from workbench.views.export import write_page
 from workbench.views.offline import Precision, write_offline
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView
@@ -79,23 +79,22 @@ class Ask(TypedView):
             EncoderError: A page cannot contain the encoder, see `offline.pack_encoder`.
             ValueError: Another precision.
         """
-        target = Path(path).expanduser()
         if not encoder:
             ranking = self.html(is_static=True)
-            with atomic_write(target) as file:
-                file.write(_PAGE + inlined(ranking))
-            return target
+            return write_page(path, _PAGE + inlined(ranking))
         query, *lines = self._sentences()
+        # The script computes word overlap itself.
         models = {}
         for vectors in self._vectors:
             models[vectors.label] = None if vectors.source == WORDS else vectors.model
-        return write_offline(target, models, query, lines, precision)
+        return write_offline(path, models, query, lines, precision)
 
     def _sentences(self) -> list[str]:
         return require_text([self.query, *filter(str.strip, self.targets.splitlines())])
 
     def _view(self, encoders: Sequence[Vectors]) -> QueryView:
         query, *lines = self._sentences()
+        # Cosines of pairs, as word overlap has no vectors worth keeping.
         queries = [query] * len(lines)
         scores = {vectors.label: vectors.cosines(queries, lines) for vectors in encoders}
         return QueryView.from_scores(query, lines, None, scores)

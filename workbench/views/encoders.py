@@ -29,7 +29,7 @@ _DULL = re.compile(
 
 
 def label_encoders(encoders: Encoders) -> dict[str, Any]:
-    """Return label -> encoder; those of a list are labelled by the last telling part of their path.
+    """Return label -> encoder; those of a list get the last telling part of their path.
 
     Equal labels are numbered from 2 on."""
     if isinstance(encoders, Mapping):
@@ -69,16 +69,19 @@ class WordOverlap:
     def __init__(self) -> None:
         from sklearn.feature_extraction.text import HashingVectorizer
 
+        # Case is folded; in Chinese and Japanese each character counts as a word.
         words = rf"[{SPACELESS}]|[^\W{SPACELESS}]+"
         hashing: Any = HashingVectorizer(
             n_features=2**13, binary=True, alternate_sign=False, token_pattern=words
         )
+        # Hashing needs no fit, so a new sentence costs only itself.
         self._words = hashing.transform
 
     def encode(self, sentences: list[str]) -> np.ndarray:
         return self._words(sentences).toarray()
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
+        # Rows have length 1, so the sum of products is the cosine.
         common = self._words(sentence1).multiply(self._words(sentence2))
         return np.asarray(common.sum(axis=1)).ravel()
 
@@ -116,6 +119,7 @@ class Vectors:
         from workbench.checkpoints import find_checkpoint
         from workbench.encoder import load_encoder
 
+        # A run is read as trained, a start as it was loaded before training.
         encoder = self.source
         if isinstance(encoder, Run):
             encoder = encoder.path / "encoder"
@@ -131,8 +135,10 @@ class Vectors:
         """Return [n, d], float64."""
         from workbench.methods.base import unit_rows
 
+        # An edit in a view changes one sentence of many.
         new = [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._rows]
         if new:
+            # A function from sentences to vectors is its own `encode`.
             encode = getattr(self.model, "encode", self.model)
             rows, _ = unit_rows(encode, new, [])
             self._rows.update(zip(new, rows, strict=True))
@@ -148,6 +154,7 @@ class Vectors:
     def leads(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
         """Return the cosine of each query and target, minus that of its second target, if any."""
         query, target, *other = zip(*texts, strict=True)
+        # Above 0: the first target is nearer to the query than the second.
         leads = self.cosines(query, target)
         for one in other:
             leads = leads - self.cosines(query, one)
@@ -167,6 +174,7 @@ def usable_encoders(
     problems = ""
     for vectors in encoders:
         try:
+            # What is encoded here is kept, so the check costs nothing.
             vectors.cosines(sentences, sentences)
             usable.append(vectors)
         except Exception as problem:  # a user's own encoder may raise anything
@@ -201,6 +209,7 @@ def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
     is_name = isinstance(source, str | Path)
     if not (is_name or callable(source) or hasattr(source, "encode")):
         return source
+    # As above: torch is loaded when an encoder is.
     from workbench.evaluation import evaluate, evaluate_model
 
     if is_name and name and source != WORDS:

@@ -13,7 +13,6 @@ import ipywidgets
 import numpy as np
 import pandas as pd
 
-from workbench.files import atomic_write
 from workbench.views._style import details, framed, shortened, tag
 from workbench.views._table import (
     STYLE_SHEET,
@@ -26,6 +25,7 @@ from workbench.views._table import (
     value_of,
 )
 from workbench.views.encoders import Encoders, wrap_encoders
+from workbench.views.export import write_page
 from workbench.views.limits import MOST_SECTIONS
 from workbench.views.notebooks import table_html
 from workbench.views.page import view_html
@@ -91,6 +91,7 @@ class Explorer(View):
         """Show other data of the same kind; choices stay if they still exist.
 
         Errors as in `__init__`."""
+        # Before the new rows, among which its number is another.
         chosen = self.chosen
         self._load(data)
         self._vectors = wrap_encoders(encoders) if encoders else []
@@ -195,6 +196,7 @@ class Explorer(View):
         if self._why:
             self.reasons.html = "<p>Encoding.</p>"  # an encoder takes seconds to load
             letter = value[1:]
+            # A pair has two views at most, so the number is one digit.
             view = self.views(self.grid.chosen)[int(value[0])]
             sentences = [view.query, view.table.loc[letter, "target"]]
             self.reasons.html = or_problem(
@@ -227,7 +229,6 @@ class Explorer(View):
 
         Of more than `MOST_SECTIONS` rows the page says so; the numbers in its heading are those of
         all rows."""
-        target = Path(path).expanduser()
         listed = self.grid.listed
         sections = list(self.sections(listed[:MOST_SECTIONS].tolist()))
         index = ""
@@ -235,6 +236,7 @@ class Explorer(View):
         for name, text, html in sections:
             link = tag("a", escape(text), href=f"#{quote(name)}")
             index += tag("li", link)
+            # The first stays open, so that a reader sees what the others contain.
             is_folded = drawn and len(sections) > _OPEN
             drawn.append(tag("section", details(text, html) if is_folded else html, id=name))
         summary = self._summary()
@@ -248,9 +250,7 @@ class Explorer(View):
             index=index,
             sections="\n".join(drawn),
         )
-        with atomic_write(target) as file:
-            file.write(page)
-        return target
+        return write_page(path, page)
 
 
 class RankingExplorer(Explorer):
@@ -286,6 +286,7 @@ class RankingExplorer(Explorer):
         queries = suite.table.groupby("query_id", sort=False)
         self.frame = queries[["query"]].first().reset_index(drop=True)
         self.columns = [{"name": "query"}]
+        # One text for each query: the browser searches them without a kernel.
         self.texts = queries["target"].agg("\n".join).tolist()
         self.note = ""
         absent = [label for label in map(str, data) if label not in suite.labels]

@@ -1,13 +1,23 @@
-"""An executed notebook as one HTML file that needs no network."""
+"""Pages that need no network: a view, or an executed notebook, as one HTML file."""
 
 import re
 from pathlib import Path
+
+from workbench.files import atomic_write
 
 _EQUATION = re.compile(r"(\$\$?)([^$]+)\1")
 _DISPLAYS = {"$": "inline", "$$": "block"}
 _FIGURE = "application/vnd.plotly.v1+json"
 # Tables and figures before a widget's own view, which a page could only draw with a network.
 _ORDER = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
+
+
+def write_page(path: str | Path, html: str) -> Path:
+    """Write a page, whole or not at all, and return its path without "~"."""
+    target = Path(path).expanduser()
+    with atomic_write(target) as file:
+        file.write(html)
+    return target
 
 
 def export_html(notebook: Path) -> Path:

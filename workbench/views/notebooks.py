@@ -37,6 +37,7 @@ def show_tables() -> None:
     """
     pio.templates["workbench"] = figure_theme()
     pio.templates.default = "workbench"
+    # Outside of IPython, as in a test of a notebook's code, tables are printed as usual.
     shell: Any = get_ipython()
     if shell is not None:
         shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, table_html)
@@ -48,9 +49,11 @@ def table_html(table: pd.DataFrame) -> str:
     An index with a name is a column."""
     has_name = table.index.name is not None and table.columns.nlevels == 1
     if has_name:
+        # Of type object: a categorical index of columns takes no new name.
         columns = table.columns.astype(object).rename(None)
         table = table.set_axis(columns, axis=1).reset_index(allow_duplicates=True)
     formatters: Any = [None if is_numeric_dtype(kind) else _text_cell for kind in table.dtypes]
+    # Cells are escaped by `_text_cell`, which pandas would escape again.
     with pd.option_context("display.max_colwidth", None):
         html = table.rename(index=_escaped, columns=_escaped).to_html(
             index=not has_name,
@@ -73,6 +76,7 @@ def _escaped(name: Any) -> Any:
 
 def _text_cell(value: Any) -> str:
     text = "" if pd.api.types.is_scalar(value) and pd.isna(value) else str(value)
+    # A short name stays in one line, a sentence wraps.
     room = "min-width:12em;overflow-wrap:anywhere" if len(text) > 30 else "white-space:nowrap"
     return f'<div style="text-align:left;{room}">{escape(text)}</div>'
 
@@ -128,9 +132,11 @@ class Mechanism(TypedView):
         """
         self._compute = draw
         self._figure = figure
+        # Only for its widgets: it would draw into an output, which a page does not keep.
         made: Any = ipywidgets.interactive(draw, **controls).kwargs_widgets
         super().__init__({control.description: control for control in made})
         for control in made:
+            # The name is that of the argument; the reader sees words.
             control.description = control.description.replace("_", " ")
             control.layout.width = "26em"
             control.style.description_width = "initial"
@@ -143,10 +149,9 @@ class Mechanism(TypedView):
 
     def html(self, *, is_static: bool) -> str:
         drawn = self._compute(**{name: control.value for name, control in self.controls.items()})
-        if isinstance(drawn, str):
-            return framed(paragraph(escape(drawn)))
-        text, table = drawn
-        return framed(paragraph(escape(text)), grid(table, 1.0, "{:z.3f}".format))
+        text, *tables = [drawn] if isinstance(drawn, str) else drawn
+        grids = [grid(table, 1.0, "{:z.3f}".format) for table in tables]
+        return framed(paragraph(escape(text)), *grids)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         bundle, metadata = super()._repr_mimebundle_(**kwargs)
@@ -204,8 +209,8 @@ class LiveCurve:
         if losses < 2:  # too few for a line
             figure.update_traces(mode="markers", selector={"mode": "lines"})
             figure.update_layout(yaxis2_visible=bool(losses))
-        # A plotly figure that shows itself would be a new output each time, which nothing could
-        # replace.
+        # The bundle and not the figure: a plotly figure that shows itself would be a new output
+        # each time, which nothing could replace.
         return figure._repr_mimebundle_()
 
     def _expected_steps(self) -> float:
@@ -213,13 +218,14 @@ class LiveCurve:
         if self._config is None:
             return 0
         epochs = self._config.epochs
+        # The number of batches of an epoch is known once a step of it is logged.
         rows = [row for row in self._rows if row.get("epoch", 0) > 0]
         known = [epochs * row["step"] / row["epoch"] for row in rows]
         return self._config.max_steps or max(known, default=0)
 
 
 def drawing(name: str) -> HTML:
-    """Show one of the drawings of the methods' ideas, with its title for readers who do not see it.
+    """Show a drawing of a method's idea; its title is the text for readers who do not see it.
 
     Example:
         drawing("simcse")

@@ -13,8 +13,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from workbench.errors import EncoderError
-from workbench.files import atomic_write
 from workbench.views._table import HERE, STYLE_SHEET
+from workbench.views.export import write_page
 
 _POOLINGS = ("mean", "cls")
 _SPECIAL = ("cls", "sep", "unk")  # tokens that the script puts in
@@ -26,7 +26,11 @@ _SCRIPT = (HERE / "encoder.js").read_text(encoding="utf-8")
 
 
 def write_offline(
-    path: Path, models: Mapping[str, Any], query: str, targets: Sequence[str], precision: Precision
+    path: str | Path,
+    models: Mapping[str, Any],
+    query: str,
+    targets: Sequence[str],
+    precision: Precision,
 ) -> Path:
     """Write the page with these encoders, label -> `Encoder`, or None for `WordOverlap`.
 
@@ -44,9 +48,7 @@ def write_offline(
         query=escape(query),
         targets=escape("\n".join(targets)),
     )
-    with atomic_write(path) as file:
-        file.write(page)
-    return path
+    return write_page(path, page)
 
 
 def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
@@ -76,9 +78,11 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         weights[name] = value.detach().float().cpu().numpy()
         # Above the largest float16 the script would compute with infinity; nan is not below it.
         is_finite &= bool((np.abs(weights[name]) <= np.finfo(np.float16).max).all())
+    # The file of the tokenizer and not its class: the script does what the file says.
     model = tokenizer["model"]
     rules = tokenizer["normalizer"] or {}
     added = tokenizer["added_tokens"]
+    # A vocabulary of another kind can be a list of pairs.
     numbered = sorted(dict(model.get("vocab", {})).items(), key=itemgetter(1))
     vocabulary = [token for token, _ in numbered]
     kinds = (model["type"], rules.get("type"))
@@ -119,6 +123,7 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         kind = precision if values.ndim == 2 else "float16"
         tensors.append([name, rows.shape, kind])
         parts.append(_whole_numbers(rows) if kind == "int8" else rows.astype("<f2").tobytes())
+    # In BERT's normalizer null stands for the value of lowercase.
     if rules["strip_accents"] is None:
         rules["strip_accents"] = rules["lowercase"]
     return {
@@ -143,6 +148,7 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
 
 def _whole_numbers(rows: np.ndarray) -> bytes:
     """Return the rows as int8, then the scale of each row as float32."""
+    # A row of zeros has any scale.
     largest = np.maximum(np.abs(rows).max(axis=1), 1e-12)
     scales = largest / 127
     whole = np.rint(rows / scales[:, None]).astype(np.int8)

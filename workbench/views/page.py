@@ -1,5 +1,6 @@
-"""Rankings of one query as HTML: a table and a slope chart, without script, style sheet or
-network."""
+"""Rankings of one query as HTML: a table and a slope chart.
+
+They need no script, style sheet or network."""
 
 import math
 from collections import Counter
@@ -121,6 +122,7 @@ def view_html(
             every front end shows.
         explains: If not "", letters are buttons, with this and the letter as their value.
     """
+    # Without gold all are compared with the first label, and nothing can be scored.
     if view.gold is None:
         reference = escape(truncate(next(iter(view.ranks)), 48))
         by = "a model"
@@ -164,6 +166,7 @@ def _target_table(view: QueryView, targets: int, explains: str) -> str:
     for label in view.scores:
         columns.append(_rank_cells(view, label, is_shaded=label != reference))
     lines = []
+    # Ranks are among all targets; only the rows of the nearest are written.
     nearest = {*view.nearest(targets).table.index}
     rows = zip(view.table.index, view.table["target"], *columns, strict=True)
     for letter, target, *cells in rows:
@@ -173,6 +176,7 @@ def _target_table(view: QueryView, targets: int, explains: str) -> str:
         if explains:
             button = tag("button", letter, value=explains + letter, title="why this rank?")
         text = escape(target[:_LONG])
+        # Documents are targets too.
         if rest := target[_LONG:]:
             text = details(target[:_LONG], escape(rest))
         lines.append(tag("tr", td(button), td(text, "text"), *cells, data_row=letter))
@@ -186,6 +190,7 @@ def _measure_row(view: QueryView, name: str, measure: Callable[..., float]) -> s
     cells = [tag("th", name, class_="measure", colspan=4)]
     for scores in view.scores.values():
         value = measure(view.gold, scores)
+        # Of equal gold scores alone no order can be right.
         cells.append(td("undefined" if np.isnan(value) else f"{100 * value:.1f}"))
     return tag("tr", *cells)
 
@@ -194,6 +199,7 @@ def _rank_cells(view: QueryView, label: str, *, is_shaded: bool) -> list[str]:
     """Return a cell for each target: rank, distance from the reference (shaded), and score."""
     ranks = view.ranks[label]
     reference, *_ = view.ranks.values()
+    # 0 anywhere among the places that the reference ties.
     moves = rank_displacement(ranks, reference)
     last = max(len(ranks) - 1, 1)
     cells = []
@@ -233,6 +239,7 @@ def slope_svg(view: QueryView) -> str:
     # All charts are about 200 pixels wide, those of few labels less.
     step = min(80, max(36, 200 // (len(names) - 1)))
     across = range(24, 24 + step * len(names), step)
+    # Headings lean by 30 degrees: half of their width is height.
     top = 14 + round(0.5 * name_width)
     deepest = float(ranks.max(axis=None))
     depth = _APART * min(deepest, DRAWN)

@@ -75,17 +75,20 @@ class PairExplorer(Explorer):
         frame = frame.loc[:, frame.astype(str).ne("").any()]  # without subset if no pair has one
         columns: list[dict[str, Any]] = []
         for name in frame:
+            # Gold is shown with its own digits.
             digits = 2 if name == "common words" else None
             columns.append({"name": name, "digits": digits, "limit": is_numeric_dtype(frame[name])})
         correlations = []
-        self.labels = list(map(str, data))
-        for label, short in shortened(self.labels, 24).items():
+        labels = list(map(str, data))
+        for label, short in shortened(labels, 24).items():
             rank = f"rank: {label}"
             error = f"error: {label}"
             columns.append({"name": rank, "title": short, "hover": label, "error": error})
             correlation = spearman(table["gold"], table[f"score: {label}"])
             correlations.append(f"{label} {100 * correlation:.1f}")
+        # All is computed before anything is set, so that wrong data changes nothing.
         self.note = f"; Spearman with gold x 100: {', '.join(correlations)}"
+        self.labels = labels
         self.title = f"Pairs of {self._suite}"
         self.ids = table["pair_id"].tolist()
         self.frame = frame.join(table.filter(regex="^(rank|error): "))
@@ -172,10 +175,12 @@ def pair_table(scores: Mapping[str, Any], pairs: Pairs) -> pd.DataFrame:
 
     Raises ValueError for scores of other pairs or of another gold.
     """
+    # A run's tables name the set, not the file that it was read from.
     suite = set_name(pairs.name)
     aligned = {}
     for label, source in scores.items():
         aligned[str(label)] = _scores_in_order(str(label), source, pairs, suite)
+    # Ranks are comparable only among the same pairs.
     is_scored = ~np.isnan(list(aligned.values())).any(axis=0)
     if not is_scored.any():
         labels = ", ".join(aligned)
@@ -223,6 +228,7 @@ def _scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.nd
     # Ids are text in files, and numbers in some data.
     rows = rows.set_index(rows["pair_id"].astype(str)).reindex(list(map(str, pairs.pair_id)))
     values = rows["predicted"].to_numpy(dtype=np.float64)
+    # A pair without a score has no gold in the file to compare.
     gold = np.where(np.isnan(values), pairs.gold, rows["gold"])
     if not np.allclose(gold, pairs.gold, rtol=0, atol=1e-9):
         raise ValueError(

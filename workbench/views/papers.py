@@ -1,4 +1,4 @@
-"""Tables and figures of the papers: published values, and runs of the commands that measure them.
+"""Tables and figures of the papers: published values, and our runs of the same settings.
 
 The values are in data/published/*.csv, the commands in data/published/*.toml."""
 
@@ -170,6 +170,7 @@ def parse_command(command: str) -> Config:
     """Return the settings of a command: METHOD --profile NAME [--set NAME=VALUE]...
 
     As on the command line, the last value of a setting counts."""
+    # The second word is "--profile", and every second one after it "--set".
     method, _, profile, *options = shlex.split(command)
     settings = dict(option.split("=", 1) for option in options[1::2])
     return RECORDED[method].from_parameters(profile, 0, settings)
@@ -200,6 +201,7 @@ def commands(configs: Iterable[Config]) -> str:
         changed = config.changed()
         start = f"run {config.method}"
         if isinstance(config, BaselineConfig):
+            # `evaluate` takes it as its argument.
             changed.pop("encoder", None)
             start = f"evaluate {config.encoder}"
         line = f"workbench {start} --profile {config.profile}"
@@ -276,6 +278,7 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
             if not empty:
                 here |= dict.fromkeys(averages, format_spread([np.mean(means)], 1))
     columns = list(dict.fromkeys(values["column"]))
+    # Values of a setting, such as 2, 4, 16, are in the order of their size.
     if all(name.isdigit() for name in columns):
         columns.sort(key=int)
     index = pd.MultiIndex.from_tuples(list(lines))
@@ -306,6 +309,7 @@ def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
         scores.insert(0, "dev", [read_or_warn(run.path, read_dev) for run in of_seeds])
         for name, numbers in scores.items():
             row[_TITLES.get(name, suite)] = format_spread(numbers.dropna())
+        # A command only for what is missing, so that a full table has none.
         row["seeds"] = len(of_seeds)
         row["command"] = "" if of_seeds else commands([config])
         rows[value.method] = row
@@ -362,11 +366,13 @@ def _measure_run(run: Run, value: Any) -> float | None:
         number = run.metrics().get(value.suite, {}).get(value.metric)
     elif value.task == "STS-B similar":
         scores = run.scores()
+        # Only the order of pairs that are similar by gold, which is harder.
         scores = scores.loc[scores["suite"] == "stsb-test"]
         similar = scores.loc[similar_third(scores["gold"], (0.0, 5.0))]
         number = spearman(similar["gold"], similar["predicted"])
     elif (run.path / "history.csv").is_file():
         best = kept_checkpoint(run.history())
+        # Losses in the plane, which no paper multiplies by 100.
         if value.task in ("uniformity", "alignment"):
             return best.get(f"dev_{value.task}")
         if value.task == "STS-B dev" and run.config.model_dump()["dev"] == "stsb-dev":
@@ -410,6 +416,7 @@ def paper_figure(
             first[row] = of_seeds[0]
         else:
             missing[row] = commands([config])
+    # What is shown unless something can be drawn.
     table = pd.DataFrame({"command": missing}).rename_axis("no run yet")
     try:
         if first:
@@ -443,6 +450,7 @@ def _figure_rows(shape: Mapping[str, Any], *, is_demo: bool) -> dict[str, Any]:
 def _draw_bars(table: pd.DataFrame, shape: Mapping[str, Any]) -> go.Figure:
     """Draw each row as bars with deviations; of a paper's table, the figure's columns."""
     shown: Any = table.drop(columns=["dev", "seeds", "command"], errors="ignore")
+    # A paper's table has "published" and "here" in the second level; the demo's has one level.
     if table.index.nlevels == 2:
         shown = table[shape["columns"]].unstack(fill_value="", sort=False)
         shown.columns = shown.columns.map(", ".join)

@@ -99,6 +99,7 @@ def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.Da
 
     The cosine of a second target is subtracted. Columns: labels of the encoders; rows: side
     ("query", "target", "second target") and word; the first, of the side "all", has the cosine."""
+    # The first text is whole; each later one lacks one word of one sentence.
     names = [("all", "")]
     texts = [sentences]
     for side, sentence in enumerate(sentences):
@@ -114,6 +115,7 @@ def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.Da
     for vectors in encoders:
         # All texts in one call, so that an encoder sees them as one batch.
         leads = vectors.leads(texts)
+        # What the lead loses without a word is what the word adds to it.
         effects = leads[0] - leads
         effects[0] = leads[0]
         table[vectors.label] = effects
@@ -175,9 +177,11 @@ def smallest_swaps(
     remedy = f"give at most {MOST_CHANGED // gaps:,} words, or shorter sentences"
     made = "sentences with a word of the vocabulary put in"
     require_at_most(gaps * len(vocabulary), MOST_CHANGED, made, remedy)
+    # The same for all encoders, and up to thousands of sentences.
     longer = list(_put_in(sentences, vocabulary))
     rows = []
     for vectors in encoders:
+        # Fewer words first: a larger set is looked for only if none of a smaller one is enough.
         for size in range(1, _most_left_out(count) + 1):
             shorter = list(_leave_out(sentences, size))
             if swap := _clearest_swap(vectors, sentences, shorter):
@@ -207,8 +211,9 @@ def _leave_out(sentences: Sequence[str], size: int) -> Iterator[_Change]:
     for left_out in combinations(places, size):
         changed = list(sentences)
         for side in {side for side, _ in left_out}:
-            own = enumerate(words[side])
-            changed[side] = _join(word for place, word in own if (side, place) not in left_out)
+            left = [word for place, word in enumerate(words[side]) if (side, place) not in left_out]
+            changed[side] = _join(left)
+        # Of an empty sentence a cosine means nothing.
         if all(changed):
             names = tuple(words[side][place].strip() for side, place in left_out)
             yield names, tuple(_SIDES[side] for side, _ in left_out), changed
@@ -241,6 +246,7 @@ def _clearest_swap(
     after = vectors.leads([changed for *_, changed in changes])
     kept = np.sign(before) * after  # below 0: the targets changed places
     best = int(np.argmin(kept))
+    # A tie is not yet another order.
     if kept[best] > -_EQUAL:
         return None
     return *changes[best], before, float(after[best])
@@ -272,6 +278,7 @@ def _swap_text(table: pd.DataFrame, label: str, change: str, nothing: str) -> st
     row: Any = table.loc[(label, change)]
     pairs = zip(row.words, row.sides, strict=True)
     which = " and ".join(f"<b>{escape(word)}</b> ({side})" for word, side in pairs)
+    # Where a word is put in, its neighbours show the place.
     if change == "with":
         changed = row.sentences[_SIDES.index(row.sides[0])]
         which += f", “{escape(changed)}”,"
