@@ -130,7 +130,7 @@ def _describe(shape: Mapping[str, Any], row: dict[Any, str]) -> dict[str, str]:
     task = row["task"]
     words = dict(row)
     if parts := re.fullmatch(shape.get("split", ".*"), method):
-        # A RankCSE without a teacher's name has the teacher E1.
+        # In RankEncoder's table 5 a name alone is the base encoder E1; other rows follow a comma.
         words |= parts.groupdict("E1")
     metric = "spearman"
     if task.endswith((" KCC", " NDCG")):
