@@ -325,7 +325,7 @@ def show_measured(*results: Any) -> None:
         results: Of `paper_figure` and `paper_table`.
 
     Example:
-        show_measured(paper_table("rankcse", 4, runs), paper_figure("rankcse", 2, runs))
+        show_measured(paper_table("rankcse", 4, runs), paper_figure("rankcse", "3a", runs))
     """
     rest = []
     for one in results:
@@ -397,7 +397,7 @@ def paper_figure(
     Raises KeyError if there is no such figure.
 
     Example:
-        paper_figure("rankcse", 2, runs_by_settings("runs"))
+        paper_figure("rankcse", "3a", runs_by_settings("runs"))
     """
     shape = read_shape(paper, "figure", figure)
     title = f"Figure {figure}: {shape['title']}"
