@@ -17,7 +17,8 @@ from workbench.encoder import Encoder
 from workbench.methods.rank_mixture import RankMixture, neighbour_table
 from workbench.runs import Run
 from workbench.views import LiveCurve
-from workbench.views._style import laid_out, shortened
+from workbench.views._plot import laid_out
+from workbench.views._style import shortened
 
 NAN = float("nan")
 HOSTILE = '<b>bold</b> "quoted" & $1.20 to $20.35 %{y}'

@@ -14,7 +14,7 @@ from tiny_checkpoints import tiny_architecture
 from workbench import Encoder, load_pairs
 from workbench.errors import EncoderError
 from workbench.views import Ask
-from workbench.views.ask import WordOverlap
+from workbench.views.encoders import WordOverlap
 from workbench.views.offline import pack_encoder, write_offline
 
 QUERY = "The train to the coast was late because of snow."

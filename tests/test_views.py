@@ -31,7 +31,7 @@ from workbench.views import (
     finished_runs,
     sentence_map,
 )
-from workbench.views.ask import Untrained
+from workbench.views.encoders import StartingEncoder
 from workbench.views.pair_explorer import pair_table
 
 HOSTILE = '<script>alert(1)</script> & "quotes" it\'s $1 to $2 \u202eright'
@@ -223,7 +223,7 @@ def test_what_is_ticked_is_what_tables_and_explorers_get(tmp_path: Path):
     earlier, queries = (RankingExplorer(picker.rankings, SUITE) for _ in range(2))
     every = PairExplorer(picker.scores, PAIRS)
     for explorer in (earlier, queries, every):
-        picker.feeds(explorer)
+        picker.connect(explorer)
     queries.select(order="data", chosen="q3")
     picker.select(seeds="each")
     assert queries.labels == every.labels == list(picker.rankings)
@@ -318,7 +318,7 @@ def test_the_encoders_of_runs_are_those_of_the_rankings_and_their_starts(tmp_pat
     assert list(picker.encoders) == list(picker.rankings) == ["before", "simcse"]
     assert picker.encoders["before"].load().source == "bundled:world-encoder"
     supervised = SimCSEConfig.from_parameters("demo", 3, {"pooling": "pooler"})
-    start = Untrained(write_run(tmp_path / "other", supervised, 2.0).path).load()
+    start = StartingEncoder(write_run(tmp_path / "other", supervised, 2.0).path).load()
     assert weights_checksum(start) == SimCSE(supervised).starting_weights, (
         "its layer began at random"
     )

@@ -41,4 +41,4 @@ from .runs import Run as Run, list_runs as list_runs
 from .sweeps import sweep as sweep
 from .teachers import cached_embeddings as cached_embeddings, load_teacher as load_teacher
 from .training import fit as fit
-from .views import check_parameters as check_parameters, runs_folder as runs_folder
+from .notebook import check_parameters as check_parameters, runs_folder as runs_folder

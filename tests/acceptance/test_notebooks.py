@@ -99,7 +99,7 @@ def test_the_other_notebooks_run_on_these_runs(
         "20_compare": {"runs_root": root, "suite": suite, "samples": 20},
         "21_rankings": {"runs_root": root, "suite": suite},
         "23_pairs": {"runs_root": root, "suite": suite},
-        "22_what_of_the_papers": {"runs_root": root, "suite": suite},
+        "22_paper_tables": {"runs_root": root, "suite": suite},
     }
     for name, parameters in given.items():
         done = papermill(name, tmp_path / f"{name}.ipynb", **parameters)
@@ -120,12 +120,12 @@ def test_the_other_notebooks_run_on_these_runs(
         2,
         2,
     ]
-    assert "80.05" in shown["22_what_of_the_papers"]
+    assert "80.05" in shown["22_paper_tables"]
     assert (
         "workbench run rankcse --profile paper --set info_nce=false --set beta=0; "
-        in shown["22_what_of_the_papers"]
+        in shown["22_paper_tables"]
     )
-    assert len(outputs(tmp_path / "22_what_of_the_papers.ipynb", FIGURE)) >= 4
+    assert len(outputs(tmp_path / "22_paper_tables.ipynb", FIGURE)) >= 4
 
 
 def test_a_parameter_that_no_notebook_has_is_refused(tmp_path: Path, workbench: Callable[..., Any]):

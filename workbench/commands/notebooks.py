@@ -69,7 +69,7 @@ def look(  # noqa: PLR0917
     The default encoders are english-encoder and word overlap.
     """
     from workbench.checkpoints import find_checkpoint
-    from workbench.views.ask import WORDS, named
+    from workbench.views.encoders import WORDS, label_encoders
 
     # Refused before an encoder is loaded, which may take minutes.
     output = html or notebook or Path("look.ipynb")
@@ -87,7 +87,7 @@ def look(  # noqa: PLR0917
     for source in {*sources} - {WORDS}:
         find_checkpoint(source)
         warn_of(Path(source))
-    labels = name or [*named(sources)]
+    labels = name or [*label_encoders(sources)]
     if not len(labels) == len({*labels}) == len(sources):
         raise SettingError(
             f"{len(sources)} models need as many different names, not "

@@ -1,7 +1,13 @@
-"""Views of finished runs and their rankings: tables, figures, HTML, live views. None needs torch to
-be imported."""
+"""Views of finished runs and their rankings: tables, figures, HTML, live views.
 
-from workbench.views.ask import Ask as Ask, Why as Why
+None needs torch to be imported."""
+
+from workbench.notebook import (
+    check_parameters as check_parameters,
+    open_run as open_run,
+    runs_folder as runs_folder,
+)
+from workbench.views.ask import Ask as Ask
 from workbench.views.comparison import (
     compare as compare,
     compare_with_start as compare_with_start,
@@ -11,6 +17,7 @@ from workbench.views.comparison import (
     summarize_tests as summarize_tests,
 )
 from workbench.views.explorer import RankingExplorer as RankingExplorer
+from workbench.views.export import export_html as export_html
 from workbench.views.figures import (
     alignment_uniformity_path as alignment_uniformity_path,
     cosine_by_gold as cosine_by_gold,
@@ -36,13 +43,9 @@ from workbench.views.finished import (
 from workbench.views.notebooks import (
     LiveCurve as LiveCurve,
     Mechanism as Mechanism,
-    check_parameters as check_parameters,
+    collapsible as collapsible,
     dev_table as dev_table,
     drawing as drawing,
-    export_html as export_html,
-    folded as folded,
-    open_run as open_run,
-    runs_folder as runs_folder,
     score_table as score_table,
     show_tables as show_tables,
 )
@@ -57,3 +60,4 @@ from workbench.views.papers import (
 from workbench.views.phenomena import Phenomena as Phenomena, phenomena as phenomena
 from workbench.views.run_picker import RunPicker as RunPicker
 from workbench.views.watched import WatchedRanking as WatchedRanking
+from workbench.views.why import Why as Why

@@ -1,18 +1,18 @@
-"""Explorers: an ordered table, the details of its chosen row, and a page to share; here the
-explorer of queries."""
+"""Explorers: an ordered table, the details of its chosen row, and a page to share.
+
+Here are what they have in common, and the explorer of queries."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import quote
 
 import ipywidgets
 import numpy as np
 import pandas as pd
 
-from workbench.files import atomic_write
 from workbench.views._style import details, framed, shortened, tag
 from workbench.views._table import (
     STYLE_SHEET,
@@ -24,11 +24,13 @@ from workbench.views._table import (
     or_problem,
     value_of,
 )
-from workbench.views.ask import Encoders, Vectors, named, reasons_html
+from workbench.views.encoders import Encoders, wrap_encoders
+from workbench.views.export import write_page
 from workbench.views.limits import MOST_SECTIONS
 from workbench.views.notebooks import table_html
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView, SuiteRankings
+from workbench.views.why import reasons_html
 
 # How rows can be ordered; a and b are labels.
 ORDERS = {
@@ -53,9 +55,9 @@ class Explorer(View):
     `ids`, `frame`, `columns` and `texts` are those of its rows; `note` follows the number of listed
     rows."""
 
-    kind: ClassVar[str]  # the listed things, in the plural
-    shows: ClassVar[str]  # the property of a `RunPicker` that has the data
-    distance: ClassVar[str]  # for a tooltip
+    kind: str  # the listed things, in the plural
+    shows: str  # the property of a `RunPicker` that has the data
+    distance: str  # for a tooltip
     distances: Callable[..., np.ndarray]  # of labels a and b, or of a and gold, for each row
     settable = ("order", "a", "b", "chosen")
     order, a, b = map(value_of, ("order", "a", "b"))
@@ -73,23 +75,26 @@ class Explorer(View):
         self.reasons = Panel(scrolls=True)
         self.controls = {name: dropdown(name, {}, self._reorder) for name in ("order", "a", "b")}
         self.grid.observe(self._draw, "chosen")
-        self.look_at(data, encoders)
-        choices = ipywidgets.HBox([*self.controls.values()])
-        super().__init__([choices, ipywidgets.Box([self.grid, self.detail]), self.reasons])
+        self.set_data(data, encoders)
+        choices = ipywidgets.HBox(list(self.controls.values()))
+        table_and_details = ipywidgets.Box([self.grid, self.detail])
+        super().__init__([choices, table_and_details, self.reasons])
 
-    def read(self, data: Mapping[str, Any]) -> None:
+    def _load(self, data: Mapping[str, Any]) -> None:
         """Set what is listed; change nothing if the data is wrong."""
 
     def views(self, row: int) -> list[QueryView]:
         """Return the details of a row."""
         raise NotImplementedError
 
-    def look_at(self, data: Mapping[str, Any], encoders: Encoders = None) -> None:
-        """Show other data of the same kind; choices stay if they still exist. Errors as in
-        `__init__`."""
+    def set_data(self, data: Mapping[str, Any], encoders: Encoders = None) -> None:
+        """Show other data of the same kind; choices stay if they still exist.
+
+        Errors as in `__init__`."""
+        # Before the new rows, among which its number is another.
         chosen = self.chosen
-        self.read(data)
-        self._vectors = [Vectors(*one) for one in named(encoders).items()] if encoders else []
+        self._load(data)
+        self._vectors = wrap_encoders(encoders) if encoders else []
         orders = ORDERS
         default = "disagreement"
         if len(self.labels) == 1:  # the others need two labels
@@ -100,6 +105,7 @@ class Explorer(View):
             offer(self.controls["order"], orders, default)
             offer(self.controls["a"], names, self.labels[0])
             offer(self.controls["b"], names, self.labels[-1])
+            # One message to the browser: the table, its order and the chosen row.
             with self.grid.hold_sync():
                 self.grid.note = self.note
                 self.grid.set_rows(self.frame, self.columns, texts=self.texts)
@@ -134,7 +140,7 @@ class Explorer(View):
             if self.order == "loss":
                 values = -values
         self.frame[VALUE] = values
-        order = {
+        column = {
             "name": VALUE,
             "title": ORDERS[self.order],
             "hover": self.distance,
@@ -142,7 +148,8 @@ class Explorer(View):
             "limit": True,
         }
         with self.grid.hold_sync():
-            self.grid.columns = [order, *self.columns]
+            self.grid.columns = [column, *self.columns]
+            # The same row number is another row now.
             self.grid.chosen = -1
             self.grid.order_by(VALUE, values, [VALUE, not is_data])
 
@@ -162,24 +169,24 @@ class Explorer(View):
         )
 
     def _draw(self, _: Any = None) -> None:
-        if not self._is_filling:
-            self._why = ""
-            self.reasons.html = ""
-            row = self.grid.chosen
-            self.detail.html = (
-                ""
-                if row < 0
-                else or_problem(lambda: self._details(row, explains=bool(self._vectors)))
-            )
+        if self._is_filling:
+            return
+        self._why = ""
+        self.reasons.html = ""
+        self.detail.html = ""
+        row = self.grid.chosen
+        if row >= 0:
+            explains = bool(self._vectors)
+            self.detail.html = or_problem(lambda: self._details(row, explains=explains))
 
     def _details(self, row: int, *, is_live: bool = True, explains: bool = False) -> str:
-        """Return HTML of a row; `explains` adds buttons, whose value is the number of a view and a
-        letter."""
+        """Return HTML of a row.
+
+        explains: Add buttons, whose value is the number of a view and a letter."""
         html = ""
         for place, view in enumerate(self.views(row)):
-            html += view_html(
-                view, is_live=is_live, targets=TARGETS, explains=str(place) if explains else ""
-            )
+            number = str(place) if explains else ""
+            html += view_html(view, is_live=is_live, targets=TARGETS, explains=number)
         return html
 
     def press(self, value: str) -> None:
@@ -189,6 +196,7 @@ class Explorer(View):
         if self._why:
             self.reasons.html = "<p>Encoding.</p>"  # an encoder takes seconds to load
             letter = value[1:]
+            # A pair has two views at most, so the number is one digit.
             view = self.views(self.grid.chosen)[int(value[0])]
             sentences = [view.query, view.table.loc[letter, "target"]]
             self.reasons.html = or_problem(
@@ -197,96 +205,93 @@ class Explorer(View):
 
     def static(self) -> str:
         listed = self.grid.listed
-        titles = {
-            column["name"]: column.get("title", column["name"]) for column in self.grid.columns
-        }
-        table = table_html(
-            self.frame.loc[listed[:_STATIC_ROWS], [*titles]].rename(columns=titles).round(2)
-        )
+        columns = self.grid.columns
+        rows = self.frame.loc[listed[:_STATIC_ROWS], [column["name"] for column in columns]]
+        rows.columns = [column.get("title", column["name"]) for column in columns]
+        table = framed(table_html(rows.round(2)))
         views = "<hr>".join(self._details(row, is_live=False) for row in listed[:_STATIC_DETAILS])
-        return (
-            f"<p>The first of {self._summary()}. Run the cell to see the "
-            f"others.</p>{framed(table)}{views}"
-        )
+        remark = f"The first of {self._summary()}. Run the cell to see the others."
+        return f"<p>{remark}</p>{table}{views}"
 
     def _summary(self) -> str:
-        text = (
-            f"{len(self.grid.listed):,} {self.kind}{self.grid.note}; ordered by: "
-            f"{ORDERS[self.order]}"
-        )
+        count = f"{len(self.grid.listed):,} {self.kind}{self.grid.note}"
+        text = f"{count}; ordered by: {ORDERS[self.order]}"
         if self.order != "data":
             text += f"; a: {self.a}, b: {self.b}"
         return escape(text)
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
-        """Yield for a page of these rows: id, text in the list, and HTML; each query is shown
-        once."""
+        """Yield for a page of these rows: id, text in the list, and HTML; each query once."""
         raise NotImplementedError
 
     def to_html(self, path: str | Path) -> Path:
-        """Write the first listed rows as one page with a search that needs neither kernel nor
-        network.
+        """Write the first listed rows as one page with a search, without kernel and network.
 
         Of more than `MOST_SECTIONS` rows the page says so; the numbers in its heading are those of
         all rows."""
-        target = Path(path).expanduser()
-        rows = self.grid.listed[:MOST_SECTIONS].tolist()
-        sections = list(self.sections(rows))
-        index = []
+        listed = self.grid.listed
+        sections = list(self.sections(listed[:MOST_SECTIONS].tolist()))
+        index = ""
         drawn = []
         for name, text, html in sections:
-            index.append(tag("li", tag("a", escape(text), href=f"#{quote(name)}")))
+            link = tag("a", escape(text), href=f"#{quote(name)}")
+            index += tag("li", link)
+            # The first stays open, so that a reader sees what the others contain.
             is_folded = drawn and len(sections) > _OPEN
             drawn.append(tag("section", details(text, html) if is_folded else html, id=name))
         summary = self._summary()
-        if len(rows) < len(self.grid.listed):
-            summary = (
-                f"The first {len(rows)} of {summary}; for others search, sort or limit the "
-                "table in a notebook"
-            )
+        if len(listed) > MOST_SECTIONS:
+            remedy = "for others search, sort or limit the table in a notebook"
+            summary = f"The first {MOST_SECTIONS} of {summary}; {remedy}"
         page = _PAGE.format(
             title=escape(f"{self.title}: {', '.join(self.labels)}"),
             summary=summary,
             style=STYLE_SHEET,
-            index="".join(index),
+            index=index,
             sections="\n".join(drawn),
         )
-        with atomic_write(target) as file:
-            file.write(page)
-        return target
+        return write_page(path, page)
 
 
 class RankingExplorer(Explorer):
-    """Choose a query; see its targets with gold and the rank under each label, a slope chart, KCC
-    and NDCG."""
+    """Choose a query; see its targets with their ranks, a slope chart, KCC and NDCG."""
 
-    kind, shows = "queries", "rankings"
+    kind = "queries"
+    shows = "rankings"
     distance = "1 - Kendall's tau-b between a and b, or between a and gold"
 
     def __init__(
         self, tables: Mapping[str, Any], suite: str | None = None, *, encoders: Encoders = None
     ) -> None:
-        """Show rankings of a suite, by default the first; arguments and errors are those of
-        `ranking_html`.
+        """Show rankings of a suite, by default the first.
 
-        `encoders`, as of `Why`, are read when a row is pressed to explain a target's rank.
+        Arguments and errors are those of `ranking_html`. `encoders`, as of `Why`, are read when a
+        row is pressed to explain a target's rank.
+
+        Example:
+            RankingExplorer({"before": before, "SimCSE": run}, "world-test")
         """
         self._suite = suite
         super().__init__(tables, encoders, height=500)
-        self.grid.layout.width, self.detail.layout.width = "30%", "70%"
+        self.grid.layout.width = "30%"
+        self.detail.layout.width = "70%"
 
-    def read(self, data: Mapping[str, Any]) -> None:
-        self.suite = suite = SuiteRankings(data, self._suite)
+    def _load(self, data: Mapping[str, Any]) -> None:
+        suite = SuiteRankings(data, self._suite)
+        self.suite = suite
         self.title = f"Rankings of {suite.name}"
         self.labels = suite.labels
         self.ids = list(suite.rows)
         self.distances = suite.distances
-        groups = suite.table.groupby("query_id", sort=False)
-        self.frame = groups[["query"]].first().reset_index(drop=True)
+        queries = suite.table.groupby("query_id", sort=False)
+        self.frame = queries[["query"]].first().reset_index(drop=True)
         self.columns = [{"name": "query"}]
-        self.texts = groups["target"].agg("\n".join).tolist()
-        absent = ", ".join(label for label in map(str, data) if label not in suite.labels)
-        self.note = f"; without rankings of this set: {absent}" if absent else ""
+        # One text for each query: the browser searches them without a kernel.
+        self.texts = queries["target"].agg("\n".join).tolist()
+        self.note = ""
+        absent = [label for label in map(str, data) if label not in suite.labels]
+        if absent:
+            self.note = f"; without rankings of this set: {', '.join(absent)}"
         if sum(map(len, self.texts)) >= MOST_CHARACTERS:
             self.texts = ()
             self.note += "; too much text to search in the targets"
@@ -300,6 +305,9 @@ class RankingExplorer(Explorer):
 
     @property
     def selected(self) -> pd.DataFrame:
-        """Return the chosen query's targets by letter, with gold, ranks and scores; empty if there
-        is no query."""
-        return pd.DataFrame() if self.chosen is None else self.views(self.grid.chosen)[0].table
+        """Return the chosen query's targets by letter, with gold, ranks and scores.
+
+        Empty if there is no query."""
+        if self.chosen is None:
+            return pd.DataFrame()
+        return self.suite.view(self.chosen).table

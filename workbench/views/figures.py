@@ -13,7 +13,8 @@ from pandas.api.types import is_numeric_dtype
 from plotly.subplots import make_subplots
 
 from workbench.files import set_name
-from workbench.views._style import COLOURS, GREY, WIDEST, laid_out, plain, tick_names, wrapped
+from workbench.views._plot import COLOURS, WIDEST, laid_out, plain, tick_names, wrapped
+from workbench.views._style import GREY
 
 # Columns of a history besides its loss terms.
 _NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}

@@ -1,5 +1,6 @@
-"""Pack encoders into a page that ranks what is typed in any browser, without network, kernel or
-installation."""
+"""Encoders in a page that ranks what is typed, in any browser.
+
+It needs no network, kernel or installation."""
 
 import base64
 import json
@@ -12,10 +13,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from workbench.errors import EncoderError
-from workbench.files import atomic_write
 from workbench.views._table import HERE, STYLE_SHEET
+from workbench.views.export import write_page
 
 _POOLINGS = ("mean", "cls")
+_SPECIAL = ("cls", "sep", "unk")  # tokens that the script puts in
 # Of added tokens, which the script does not know.
 _RULES = ("normalized", "single_word", "lstrip", "rstrip")
 Precision = Literal["int8", "float16"]
@@ -24,102 +26,104 @@ _SCRIPT = (HERE / "encoder.js").read_text(encoding="utf-8")
 
 
 def write_offline(
-    path: Path, models: Mapping[str, Any], query: str, targets: Sequence[str], precision: Precision
+    path: str | Path,
+    models: Mapping[str, Any],
+    query: str,
+    targets: Sequence[str],
+    precision: Precision,
 ) -> Path:
-    """Write the page with these encoders, label -> `Encoder`, or None for `WordOverlap`. Raises as
-    `pack_encoder`."""
-    packed = [
-        {"label": label, **(pack_encoder(one, precision) if one else {})}
-        for label, one in models.items()
-    ]
+    """Write the page with these encoders, label -> `Encoder`, or None for `WordOverlap`.
+
+    Raises as `pack_encoder`."""
+    packed = []
+    for label, model in models.items():
+        parts = pack_encoder(model, precision) if model else {}
+        packed.append({"label": label, **parts})
+    # The text of a script element ends at "</".
+    encoders = json.dumps(packed).replace("<", "\\u003c")
     page = _PAGE.format(
         style=STYLE_SHEET,
-        # The text of a script element ends at "</".
-        encoders=json.dumps(packed).replace("<", "\\u003c"),
+        encoders=encoders,
         script=_SCRIPT,
         query=escape(query),
         targets=escape("\n".join(targets)),
     )
-    with atomic_write(path) as file:
-        file.write(page)
-    return path
+    return write_page(path, page)
 
 
 def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
-    """Return what `encoder.js` reads of an encoder: its settings, vocabulary and weights as base64.
+    """Return what `encoder.js` reads: settings, vocabulary and weights as base64.
 
-    precision: "int8", each row of a matrix as whole numbers from -127 to 127 and a scale; or
-        "float16". Raises EncoderError unless it is a BERT with WordPiece, pooled by mean or [CLS],
-        without prompts and dense layers, and ValueError for another precision."""
+    Args:
+        precision: "int8", each row of a matrix as whole numbers from -127 to 127 and a scale; or
+            "float16".
+
+    Raises:
+        EncoderError: The encoder is not a BERT with WordPiece, pooled by mean or [CLS], without
+            prompts and dense layers.
+        ValueError: Another precision.
+    """
     if precision not in get_args(Precision):
-        raise ValueError(
-            f"precision is {precision!r}; it can be {' or '.join(get_args(Precision))}"
-        )
+        choices = " or ".join(get_args(Precision))
+        raise ValueError(f"precision is {precision!r}; it can be {choices}")
     if not hasattr(encoder, "backbone") or encoder.backbone.config.model_type != "bert":
-        raise EncoderError(
-            "a page can only contain a BERT encoder, not "
-            f"{getattr(encoder, 'checkpoint', encoder)!r:.80}"
-        )
+        name = getattr(encoder, "checkpoint", encoder)
+        raise EncoderError(f"a page can only contain a BERT encoder, not {name!r:.80}")
     config = encoder.backbone.config
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
-    named = {part: getattr(encoder.tokenizer, f"{part}_token_id") for part in ("cls", "sep", "unk")}
-    weights = {
-        name: value.detach().float().cpu().numpy()
-        for name, value in encoder.backbone.state_dict().items()
-    }
-    # Greater than the largest float16: the script would compute with infinity. The comparison is
-    # false for nan.
-    is_finite = all(
-        (np.abs(values) <= np.finfo(np.float16).max).all() for values in weights.values()
-    )
+    special = {part: getattr(encoder.tokenizer, f"{part}_token_id") for part in _SPECIAL}
+    weights = {}
+    is_finite = True
+    for name, value in encoder.backbone.state_dict().items():
+        weights[name] = value.detach().float().cpu().numpy()
+        # Above the largest float16 the script would compute with infinity; nan is not below it.
+        is_finite &= bool((np.abs(weights[name]) <= np.finfo(np.float16).max).all())
+    # The file of the tokenizer and not its class: the script does what the file says.
     model = tokenizer["model"]
     rules = tokenizer["normalizer"] or {}
-    vocabulary = dict(sorted(dict(model.get("vocab", {})).items(), key=itemgetter(1)))
+    added = tokenizer["added_tokens"]
+    # A vocabulary of another kind can be a list of pairs.
+    numbered = sorted(dict(model.get("vocab", {})).items(), key=itemgetter(1))
+    vocabulary = [token for token, _ in numbered]
+    kinds = (model["type"], rules.get("type"))
+    has_rules = any(token[rule] for token in added for rule in _RULES)
     problems = {
         f"has the activation {config.hidden_act}": config.hidden_act != "gelu",
-        "has no tokenizer of BERT": (model["type"], rules.get("type"))
-        != ("WordPiece", "BertNormalizer"),
-        "has a vocabulary with gaps": [*vocabulary.values()] != [*range(len(vocabulary))],
-        "has added tokens with rules": any(
-            token[rule] for token in tokenizer["added_tokens"] for rule in _RULES
-        ),
+        "has no tokenizer of BERT": kinds != ("WordPiece", "BertNormalizer"),
+        "has a vocabulary with gaps": [place for _, place in numbered] != [*range(len(numbered))],
+        "has added tokens with rules": has_rules,
         "has a width that is no multiple of 4": config.hidden_size % 4
-        + config.intermediate_size % 4
-        > 0,
+        or config.intermediate_size % 4,
         f"has pooling {encoder.pooling!r}": encoder.pooling not in _POOLINGS,
         "has dense layers": encoder.dense is not None,
-        "has a prompt": bool(encoder.spec.prompt),
+        "has a prompt": encoder.spec.prompt,
         "compares by dot products": encoder.similarity_name != "cosine",
-        "lacks one of the tokens [CLS], [SEP] and [UNK]": None in named.values(),
+        "lacks one of the tokens [CLS], [SEP] and [UNK]": None in special.values(),
         "has more tokens than rows of its table": len(encoder.tokenizer) > config.vocab_size,
         "has weights that are not finite, or too large for 16 bits": not is_finite,
     }
     for problem, is_so in problems.items():
         if is_so:
-            raise EncoderError(
-                f"{encoder.checkpoint.name} {problem}; a page can contain a BERT with "
-                "WordPiece, pooled by mean or cls"
-            )
-    tables = {
-        part: weights[f"embeddings.{part}_embeddings.weight"]
+            remedy = "a page can contain a BERT with WordPiece, pooled by mean or cls"
+            raise EncoderError(f"{encoder.checkpoint.name} {problem}; {remedy}")
+    words, positions, segments = [
+        weights[f"embeddings.{part}_embeddings.weight"]
         for part in ("word", "position", "token_type")
-    }
-    kept = {
-        "embeddings.word": tables["word"],
-        "embeddings.position": tables["position"] + tables["token_type"][0],
-    }
-    kept |= {
-        name: v
-        for name, v in weights.items()
-        if name.startswith(("embeddings.LayerNorm", "encoder."))
-    }
+    ]
+    # Each sentence is alone, so all its tokens are of the first segment.
+    kept = {"embeddings.word": words, "embeddings.position": positions + segments[0]}
+    for name, values in weights.items():
+        if name.startswith(("embeddings.LayerNorm", "encoder.")):
+            kept[name] = values
     tensors = []
     parts = []
-    for key, values in kept.items():
+    for name, values in kept.items():
         rows = np.atleast_2d(values)
+        # Biases and norms are few, and a scale for each would lose more than it saves.
         kind = precision if values.ndim == 2 else "float16"
-        tensors.append([key, rows.shape, kind])
-        parts += _whole_numbers(rows) if kind == "int8" else [rows.astype("<f2").tobytes()]
+        tensors.append([name, rows.shape, kind])
+        parts.append(_whole_numbers(rows) if kind == "int8" else rows.astype("<f2").tobytes())
+    # In BERT's normalizer null stands for the value of lowercase.
     if rules["strip_accents"] is None:
         rules["strip_accents"] = rules["lowercase"]
     return {
@@ -127,25 +131,25 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
             "layers": config.num_hidden_layers,
             "heads": config.num_attention_heads,
             "pooling": encoder.pooling,
-            "longest": min(encoder.max_seq_length, len(tables["position"])),
+            "longest": min(encoder.max_seq_length, len(positions)),
             "layer_norm_eps": config.layer_norm_eps,
         },
         "tokenizer": {
             **rules,
-            **named,
+            **special,
             "longest_word": model["max_input_chars_per_word"],
-            "special": [(token["content"], token["id"]) for token in tokenizer["added_tokens"]],
+            "special": [(token["content"], token["id"]) for token in added],
         },
-        "vocabulary": [*vocabulary],
+        "vocabulary": vocabulary,
         "tensors": tensors,
         "data": base64.b64encode(b"".join(parts)).decode(),
     }
 
 
-def _whole_numbers(rows: np.ndarray) -> list[bytes]:
+def _whole_numbers(rows: np.ndarray) -> bytes:
     """Return the rows as int8, then the scale of each row as float32."""
-    scales = np.maximum(np.abs(rows).max(axis=1), 1e-12) / 127
-    return [
-        np.rint(rows / scales[:, None]).astype(np.int8).tobytes(),
-        scales.astype("<f4").tobytes(),
-    ]
+    # A row of zeros has any scale.
+    largest = np.maximum(np.abs(rows).max(axis=1), 1e-12)
+    scales = largest / 127
+    whole = np.rint(rows / scales[:, None]).astype(np.int8)
+    return whole.tobytes() + scales.astype("<f4").tobytes()

@@ -1,10 +1,10 @@
-"""Rankings of one query as HTML: a table and a slope chart, without script, style sheet or
-network."""
+"""Rankings of one query as HTML: a table and a slope chart.
 
-import base64
+They need no script, style sheet or network."""
+
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from itertools import pairwise
 from typing import Any
@@ -23,6 +23,7 @@ from workbench.views._style import (
     inlined,
     paragraph,
     shortened,
+    svg_image,
     table_tag,
     tag,
     td,
@@ -48,6 +49,15 @@ _HEADING = (
     'transform="rotate(-30 {x} {y})" '
     'font-weight="bold">{cut}</text></g>'
 )
+_LINE = (
+    '<path d="{path}" stroke="{colour}" stroke-width="2.5" class="seen"></path>'
+    '<polyline points="{points}" fill="none" stroke="transparent" stroke-width="14"></polyline>'
+)
+_BOTH = (
+    '<div class="both"><div style="flex:1 1 {width:g}em;min-width:0;max-width:max-content;'
+    'overflow:auto" data-scroll="yes" tabindex="0" role="group" aria-label="targets">'
+    '{table}</div><div class="drawn">{chart}</div></div>'
+)
 _LEGEND = (
     "Rank 1 is the most similar; the score is below the rank. <b>=</b>: equal scores share a rank."
 )
@@ -61,14 +71,20 @@ _COMPARED = (
 def ranking_html(
     tables: Mapping[str, Any], query_id: str, *, suite: str | None = None, targets: int = 100
 ) -> HTML:
-    """Show the targets of a query with gold and the rank under each label (as RankCSE table 1), and
-    a slope chart.
+    """Show the targets of a query, their ranks under gold and each label, and a slope chart.
 
-    `tables` has a ranking table, a `Run` or a `Report` of the same data for each label; `suite` is
-    by default the first. Of more than `targets` those nearest under gold or a label are shown, with
-    their ranks among all.
+    As RankCSE table 1.
+
+    Args:
+        tables: label -> a ranking table, a `Run` or a `Report`, all of the same data.
+        suite: By default the first.
+        targets: Of more than so many those nearest under gold or a label are shown, with their
+            ranks among all.
 
     Raises ValueError for tables of different data or no such suite, KeyError for no such query.
+
+    Example:
+        ranking_html({"before": before.rankings, "SimCSE": run}, "bird-park")
     """
     view = SuiteRankings(tables, suite).view(query_id)
     return HTML(inlined(view_html(view, targets=targets)))
@@ -77,18 +93,23 @@ def ranking_html(
 def most_changed(
     tables: Mapping[str, Any], between: tuple[str, str] | None = None, *, suite: str | None = None
 ) -> HTML:
-    """Show the query that two labels, by default the first and the last, rank most differently, as
-    `ranking_html`.
+    """Show the query that two labels, by default the first and the last, rank most differently.
 
-    A label without the suite is left out. If there is no query, a sentence is shown. Errors as of
-    `ranking_html`."""
+    A label without the suite is left out. If there is no query, a sentence is shown. Arguments and
+    errors as of `ranking_html`.
+
+    Example:
+        most_changed({"before": before, "SimCSE": run})
+    """
     try:
         rankings = SuiteRankings(tables, suite)
     except DataError as problem:
         return HTML(f"<p>{escape(str(problem))}.</p>")
-    distances = rankings.distances(*(between or (rankings.labels[0], rankings.labels[-1])))
-    first = list(rankings.rows)[np.argsort(-distances, kind="stable")[0]]
-    return HTML(inlined(view_html(rankings.view(first))))
+    labels = between or (rankings.labels[0], rankings.labels[-1])
+    # The first of equals in the order of the data; nan, of a query without an order, is last.
+    order = np.argsort(-rankings.distances(*labels), kind="stable")
+    query_id = list(rankings.rows)[order[0]]
+    return HTML(inlined(view_html(rankings.view(query_id))))
 
 
 def view_html(
@@ -96,159 +117,170 @@ def view_html(
 ) -> str:
     """Return the query, its table and its chart, with classes of `STYLES`.
 
-    is_live: The chart is a drawing, whose lines can be pointed at, and not an image, which every
-        front end shows.
-    explains: If not "", letters are buttons, with this and the letter as their value."""
-    reference = "gold"
-    by = "gold or a model"
-    measures = " KCC and NDCG &times; 100."
+    Args:
+        is_live: The chart is a drawing, whose lines can be pointed at, and not an image, which
+            every front end shows.
+        explains: If not "", letters are buttons, with this and the letter as their value.
+    """
+    # Without gold all are compared with the first label, and nothing can be scored.
     if view.gold is None:
         reference = escape(truncate(next(iter(view.ranks)), 48))
         by = "a model"
         measures = ""
+    else:
+        reference = "gold"
+        by = "gold or a model"
+        measures = " KCC and NDCG &times; 100."
+    places = [view.place] if view.place else []
     total = len(view.table)
-    part = f"{targets} of {total:,} targets, the nearest under {by}" if targets < total else ""
-    place = escape(": ".join(filter(None, [view.place, part])))
-    title = paragraph(f"<b>{escape(view.query)}</b>{f' <small>({place})</small>' if place else ''}")
-    # Both are in one row if there is room; a table that may scroll is reached by Tab.
-    width = (
-        f"flex:1 1 {20 + 4.3 * len(view.ranks):g}em;min-width:0;max-width:max-content;overflow:auto"
-    )
-    table = _target_table(view, targets, explains)
+    if targets < total:
+        places.append(f"{targets} of {total:,} targets, the nearest under {by}")
+    title = f"<b>{escape(view.query)}</b>"
+    if places:
+        title += f" <small>({escape(': '.join(places))})</small>"
     chart = slope_svg(view)
-    if chart and not is_live:  # front ends remove drawings from HTML
-        data = base64.b64encode(chart.encode()).decode()
-        chart = (
-            f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="{_CHART}">'
-        )
-    both = (
-        f'<div class="both"><div style="{width}" data-scroll="yes" tabindex="0" '
-        'role="group" aria-label="targets">'
-        f'{table}</div><div class="drawn">{chart}</div></div>'
+    if chart and not is_live:
+        chart = svg_image(chart, _CHART)
+    # Both are in one row if there is room; a table that may scroll is reached by Tab.
+    both = _BOTH.format(
+        width=20 + 4.3 * len(view.ranks), table=_target_table(view, targets, explains), chart=chart
     )
-    compared = _COMPARED.format(reference=reference) if len(view.ranks) > 1 else ""
-    return framed(title, both, paragraph(tag("small", _LEGEND + compared + measures)))
+    legend = _LEGEND
+    if len(view.ranks) > 1:
+        legend += _COMPARED.format(reference=reference)
+    return framed(paragraph(title), both, paragraph(tag("small", legend + measures)))
 
 
 def _target_table(view: QueryView, targets: int, explains: str) -> str:
-    """Return a table: letter, target, gold and its rank if known, a column for each label; KCC and
-    NDCG below."""
+    """Return a table of letter, target, gold and its rank if known, and each label.
+
+    KCC and NDCG of each label are below, if gold is known."""
     gold = view.gold
-    first = next(iter(view.ranks))
+    reference, *_ = view.ranks
     heads = th("") + th("target", "text")
-    columns = [_rank_cells(view, label, is_shaded=label != first) for label in view.scores]
-    measures = {}
+    columns = []
     if gold is not None:
         heads += th("gold") + th("gold rank", "narrow")
-        columns = [
-            [td(f"{value:.4g}") for value in gold],
-            map(td, _format_ranks(view.ranks["gold"])),
-            *columns,
-        ]
-        measures = {"KCC": kendall, "NDCG": ndcg}
+        columns.append([td(f"{value:.4g}") for value in gold])
+        columns.append(map(td, _format_ranks(view.ranks["gold"])))
+    for label in view.scores:
+        columns.append(_rank_cells(view, label, is_shaded=label != reference))
     lines = []
+    # Ranks are among all targets; only the rows of the nearest are written.
     nearest = {*view.nearest(targets).table.index}
-    for letter, target, *cells in zip(
-        view.table.index, view.table["target"], *columns, strict=True
-    ):
-        if letter in nearest:
+    rows = zip(view.table.index, view.table["target"], *columns, strict=True)
+    for letter, target, *cells in rows:
+        if letter not in nearest:
+            continue
+        button = letter
+        if explains:
             button = tag("button", letter, value=explains + letter, title="why this rank?")
-            rest = target[_LONG:]
-            text = details(target[:_LONG], escape(rest)) if rest else escape(target)
-            lines.append(
-                tag(
-                    "tr",
-                    td(button if explains else letter),
-                    td(text, "text"),
-                    *cells,
-                    data_row=letter,
-                )
-            )
-    for name, measure in measures.items():
-        values = [measure(gold, scores) for scores in view.scores.values()]
-        numbers = [td("undefined" if np.isnan(value) else f"{100 * value:.1f}") for value in values]
-        lines.append(tag("tr", tag("th", name, class_="measure", colspan=4), *numbers))
+        text = escape(target[:_LONG])
+        # Documents are targets too.
+        if rest := target[_LONG:]:
+            text = details(target[:_LONG], escape(rest))
+        lines.append(tag("tr", td(button), td(text, "text"), *cells, data_row=letter))
+    if gold is not None:
+        lines.append(_measure_row(view, "KCC", kendall))
+        lines.append(_measure_row(view, "NDCG", ndcg))
     return table_tag(heads, view.scores, lines)
+
+
+def _measure_row(view: QueryView, name: str, measure: Callable[..., float]) -> str:
+    cells = [tag("th", name, class_="measure", colspan=4)]
+    for scores in view.scores.values():
+        value = measure(view.gold, scores)
+        # Of equal gold scores alone no order can be right.
+        cells.append(td("undefined" if np.isnan(value) else f"{100 * value:.1f}"))
+    return tag("tr", *cells)
 
 
 def _rank_cells(view: QueryView, label: str, *, is_shaded: bool) -> list[str]:
     """Return a cell for each target: rank, distance from the reference (shaded), and score."""
-    cells = []
     ranks = view.ranks[label]
-    moves = rank_displacement(ranks, next(iter(view.ranks.values())))
+    reference, *_ = view.ranks.values()
+    # 0 anywhere among the places that the reference ties.
+    moves = rank_displacement(ranks, reference)
+    last = max(len(ranks) - 1, 1)
+    cells = []
     for rank, move, score in zip(_format_ranks(ranks), moves, view.scores[label], strict=True):
-        places = abs(move)
-        arrow = f" {'▲' if move > 0 else '▼'}{places:g}" if places else ""
+        text = f"<b>{rank}</b>"
         kind = "number"
+        places = abs(move)
+        if places:
+            text += f" {'▲' if move > 0 else '▼'}{places:g}"
         if is_shaded:
-            shade = math.ceil(6 * places / max(len(ranks) - 1, 1) - 1e-6)
-            kind += f" shade{min(4, shade)}"
-        cells.append(td(f"<b>{rank}</b>{arrow}<br><small>{score:.3f}</small>", kind))
+            # In sixths of the list: up to 1/6, 1/3, 1/2, and more.
+            sixths = math.ceil(6 * places / last - 1e-6)
+            kind += f" shade{min(4, sixths)}"
+        cells.append(td(f"{text}<br><small>{score:.3f}</small>", kind))
     return cells
 
 
 def _format_ranks(ranks: np.ndarray) -> list[str]:
-    times = Counter(ranks.tolist())
-    return [f"{'=' if times[rank] > 1 else ''}{rank:g}" for rank in ranks.tolist()]
+    values = ranks.tolist()
+    times = Counter(values)
+    return [f"{'=' if times[rank] > 1 else ''}{rank:g}" for rank in values]
 
 
 def slope_svg(view: QueryView) -> str:
-    """Draw a line for each target from its rank by gold to its rank by each label; a crossing is a
-    disagreement.
+    """Draw a line for each target from its rank by gold to its rank by each label.
 
-    Of more than `DRAWN` targets the nearest by gold or a label are drawn, at their ranks among all
-    on a log scale, which gives the first ranks the most room. "" if there is nothing to compare.
+    A crossing is a disagreement. Of more than `DRAWN` targets the nearest by gold or a label are
+    drawn, at their ranks among all on a log scale, which gives the first ranks the most room. ""
+    if there is nothing to compare.
     """
     shown = view.nearest(DRAWN)
     ranks = pd.DataFrame(shown.ranks, shown.table.index)
     if len(ranks.columns) < 2:
         return ""
-    short = shortened(ranks, 18)
-    deepest = float(ranks.max(axis=None))
-    step = max(36, min(80, 200 // (len(short) - 1)))
-    across = range(24, 24 + step * len(short), step)
-    name_width = 7.2 * max(map(len, short.values()))
+    names = shortened(ranks, 18)
+    name_width = 7.2 * max(map(len, names.values()))
+    # All charts are about 200 pixels wide, those of few labels less.
+    step = min(80, max(36, 200 // (len(names) - 1)))
+    across = range(24, 24 + step * len(names), step)
+    # Headings lean by 30 degrees: half of their width is height.
     top = 14 + round(0.5 * name_width)
+    deepest = float(ranks.max(axis=None))
     depth = _APART * min(deepest, DRAWN)
 
     def height(rank: float) -> float:
         if deepest <= DRAWN:
             return top + _APART * (rank - 0.5)
-        return top + _APART / 2 + (depth - _APART / 2) * np.log(rank) / np.log(deepest)
+        share = np.log(rank) / np.log(deepest)
+        return top + _APART / 2 + (depth - _APART / 2) * share
 
-    ties = [ranks.index.groupby(column) for _, column in ranks.items()]  # rank -> letters
+    # rank -> the letters of the targets that share it, for each label
+    ties = [ranks.index.groupby(column) for _, column in ranks.items()]
     colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(ranks)))
     drawn = []
     for letter, target, colour in zip(ranks.index, shown.table["target"], colours, strict=True):
         own = ranks.loc[letter]
-        rooms = [4 + 5 * len(tied[rank]) for tied, rank in zip(ties, own, strict=True)]
-        line = _draw_line(list(zip(across, map(height, own), rooms, strict=True)), colour)
-        named = "".join(f"\n{name}: rank {rank:g}" for name, rank in own.items())
-        title = tag("title", escape(f"{letter}: {truncate(target, _LONG)}{named}"))
-        drawn.append(tag("g", title, line, data_row=letter))
-    for (name, cut), x, tied in zip(short.items(), across, ties, strict=True):
-        drawn.append(_HEADING.format(name=escape(name), cut=escape(cut), x=x, y=top - 8))
-        letters = (
-            tag("text", " ".join(both), x=x, y=f"{height(rank) + 4:g}")
-            for rank, both in tied.items()
-        )
-        drawn.append(tag("g", *letters, pointer_events="none"))
-    return _SVG.format(
-        wide=across[-1] + 0.87 * name_width + 24,
-        high=top + depth + 8,
-        drawn="".join(drawn),
-    )
+        ends = []
+        title = f"{letter}: {truncate(target, _LONG)}"
+        for x, tied, (name, rank) in zip(across, ties, own.items(), strict=True):
+            # A line ends beside the letters.
+            ends.append((x, height(rank), 4 + 5 * len(tied[rank])))
+            title += f"\n{name}: rank {rank:g}"
+        line = _draw_line(ends, colour)
+        drawn.append(tag("g", tag("title", escape(title)), line, data_row=letter))
+    for (name, short), x, tied in zip(names.items(), across, ties, strict=True):
+        drawn.append(_HEADING.format(name=escape(name), cut=escape(short), x=x, y=top - 8))
+        texts = []
+        for rank, tied_letters in tied.items():
+            texts.append(tag("text", " ".join(tied_letters), x=x, y=f"{height(rank) + 4:g}"))
+        # The letters would catch the pointer on its way to their line.
+        drawn.append(tag("g", *texts, pointer_events="none"))
+    wide = across[-1] + 0.87 * name_width + 24
+    return _SVG.format(wide=wide, high=top + depth + 8, drawn="".join(drawn))
 
 
 def _draw_line(ends: Sequence[tuple[float, float, float]], colour: str) -> str:
-    """Draw a line from letter to letter (x, y, half width), and a wider transparent one that reacts
-    to the pointer."""
-    parts = [
-        f"M{x + room:g} {y:g}L{to - other:g} {down:g}"
-        for (x, y, room), (to, down, other) in pairwise(ends)
-    ]
-    reach = " ".join(f"{x:g},{y:g}" for x, y, _ in ends)
-    return (
-        f'<path d="{"".join(parts)}" stroke="{colour}" stroke-width="2.5" class="seen"></path>'
-        f'<polyline points="{reach}" fill="none" stroke="transparent" stroke-width="14"></polyline>'
-    )
+    """Draw a line from letter to letter, and a wider transparent one that reacts to the pointer.
+
+    ends: x, y and half the width of the letters, in pixels."""
+    path = ""
+    for (x, y, room), (to, down, other) in pairwise(ends):
+        path += f"M{x + room:g} {y:g}L{to - other:g} {down:g}"
+    points = " ".join(f"{x:g},{y:g}" for x, y, _ in ends)
+    return _LINE.format(path=path, colour=colour, points=points)

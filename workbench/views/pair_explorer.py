@@ -1,5 +1,6 @@
-"""Every pair of a suite in a table with its ranks, and the chosen pair with the partners of its
-sentences."""
+"""Every pair of a suite in a table with its ranks, and the chosen pair with its partners.
+
+Partners of a sentence are those that it is paired with, on either side."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,7 @@ from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.metrics import average_ranks, spearman
 from workbench.views._style import details, paragraph, shortened
-from workbench.views.ask import Encoders, named, scores_of
+from workbench.views.encoders import Encoders, label_encoders, scores_of
 from workbench.views.explorer import TARGETS, Explorer
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView, extract_table, rank_displacement
@@ -31,18 +32,22 @@ _TITLES = {
 
 
 class PairExplorer(Explorer):
-    """See every pair of a suite, its rank among all pairs under each label, and one of them with
-    its partners."""
+    """See every pair of a suite, its rank among all pairs, and one of them with its partners."""
 
-    kind, shows = "pairs", "scores"
+    kind = "pairs"
+    shows = "scores"
     distance = "distance between the ranks by a and b, or by a and gold, as a share of the list"
 
     def __init__(self, scores: Encoders, pairs: Pairs | str, *, encoders: Encoders = None) -> None:
-        """Show scores as of `pair_table`, whose table is `self.table`, or the encoders of `Ask`,
-        which are computed.
+        """Show scores as of `pair_table`, or of the encoders of `Ask`, which are computed.
 
-        pairs: Scored pairs, or the name of a set or file; DataError if unknown.
-        encoders: As of `RankingExplorer`; by default those of `scores`.
+        Args:
+            scores: label -> scores or an encoder; the table is `self.table`.
+            pairs: Scored pairs, or the name of a set or file; DataError if unknown.
+            encoders: As of `RankingExplorer`; by default those of `scores`.
+
+        Example:
+            PairExplorer(["english-encoder", "word-overlap"], "ladders-all")
         """
         name = None
         if isinstance(pairs, str):
@@ -50,44 +55,41 @@ class PairExplorer(Explorer):
             pairs = load_pairs(name)
         self._data = pairs
         self._suite = set_name(pairs.name)
-        sources = named(scores)
-        found = {label: scores_of(source, pairs, name) for label, source in sources.items()}
-        own = {label: source for label, source in sources.items() if found[label] is not source}
-        super().__init__(found, own if encoders is None else encoders, height=440)
+        sources = label_encoders(scores)
+        data = {label: scores_of(source, pairs, name) for label, source in sources.items()}
+        if encoders is None:
+            # What was scored here is an encoder; all others came as scores.
+            encoders = {
+                label: source for label, source in sources.items() if data[label] is not source
+            }
+        super().__init__(data, encoders, height=440)
         self.children[1].layout.flex_flow = "column"
 
-    def read(self, data: Mapping[str, Any]) -> None:
+    def _load(self, data: Mapping[str, Any]) -> None:
         table = pair_table(data, self._data)
         partners = defaultdict(list)  # sentence -> the rows that have it on either side
         for row, both in enumerate(zip(table["sentence1"], table["sentence2"], strict=True)):
             for sentence in dict.fromkeys(both):
                 partners[sentence].append(row)
-        frame: Any = table[[*_TITLES]].set_axis([*_TITLES.values()], axis=1)
+        frame: Any = table[list(_TITLES)].set_axis(list(_TITLES.values()), axis=1)
         frame = frame.loc[:, frame.astype(str).ne("").any()]  # without subset if no pair has one
-        columns: list[dict[str, Any]] = [
-            {
-                "name": name,
-                "digits": 2 if name == "common words" else None,
-                "limit": is_numeric_dtype(frame[name]),
-            }
-            for name in frame
-        ]
+        columns: list[dict[str, Any]] = []
+        for name in frame:
+            # Gold is shown with its own digits.
+            digits = 2 if name == "common words" else None
+            columns.append({"name": name, "digits": digits, "limit": is_numeric_dtype(frame[name])})
         correlations = []
         labels = list(map(str, data))
         for label, short in shortened(labels, 24).items():
-            columns.append(
-                {
-                    "name": f"rank: {label}",
-                    "title": short,
-                    "hover": label,
-                    "error": f"error: {label}",
-                }
-            )
+            rank = f"rank: {label}"
+            error = f"error: {label}"
+            columns.append({"name": rank, "title": short, "hover": label, "error": error})
             correlation = spearman(table["gold"], table[f"score: {label}"])
             correlations.append(f"{label} {100 * correlation:.1f}")
+        # All is computed before anything is set, so that wrong data changes nothing.
         self.note = f"; Spearman with gold x 100: {', '.join(correlations)}"
-        self.title = f"Pairs of {self._suite}"
         self.labels = labels
+        self.title = f"Pairs of {self._suite}"
         self.ids = table["pair_id"].tolist()
         self.frame = frame.join(table.filter(regex="^(rank|error): "))
         self.columns = columns
@@ -109,29 +111,27 @@ class PairExplorer(Explorer):
         pair = self.table.iloc[row]
         both = " / ".join(filter(None, pair[_SIDES]))
         where = " / ".join(filter(None, [pair["subset"], str(pair["pair_id"])]))
-        title = (
-            f"<b data-words>{escape(both)}</b> <small>({escape(where)}: gold "
-            f"{pair['gold']:.4g})</small>"
-        )
-        return f'<div class="mathjax_ignore">{paragraph(title)}</div>'
+        remark = f"({escape(where)}: gold {pair['gold']:.4g})"
+        title = paragraph(f"<b data-words>{escape(both)}</b> <small>{remark}</small>")
+        return f'<div class="mathjax_ignore">{title}</div>'
 
     def _details(self, row: int, **options: Any) -> str:
         return self._title(row) + super()._details(row, **options)
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
-        """Yield a section for each first sentence; its pairs and their second sentences are
-        folded."""
+        """Yield a section for each first sentence; its pairs and second sentences are folded."""
         shown = {*self.table.loc[rows, "sentence1"]}  # sentences that have a table
         for query, pairs in self.table.loc[rows].groupby("sentence1", sort=False):
             seconds = pairs["sentence2"].tolist()
-            text = f"{query} / {seconds[0]}"
             html = "".join(map(self._title, pairs.index))
-            if seconds[1:]:
+            text = f"{query} / {seconds[0]}"
+            if len(seconds) > 1:
                 count = f"{len(seconds)} pairs"
                 text = f"{query} ({count})"
                 html = details(count, html)
             html += self._table_of(query)
             for second in seconds:
+                # A sentence with one partner has the table of that one.
                 if second not in shown and len(self._partners[second]) > 1:
                     shown.add(second)
                     html += details(second, self._table_of(second))
@@ -150,15 +150,11 @@ class PairExplorer(Explorer):
 
     def _view(self, sentence: str) -> QueryView:
         rows = self.table.iloc[self._partners[sentence]]
-        targets = rows["sentence2"].where(rows["sentence1"] == sentence, rows["sentence1"]).tolist()
-        scores = {
-            name.removeprefix("score: "): rows[name].to_numpy()
-            for name in rows
-            if name.startswith("score: ")
-        }
-        return QueryView.from_scores(
-            sentence, targets, rows["gold"].to_numpy(), scores, self._suite
-        )
+        is_first = rows["sentence1"] == sentence
+        targets = rows["sentence2"].where(is_first, rows["sentence1"]).tolist()
+        scores = {label: rows[f"score: {label}"].to_numpy() for label in self.labels}
+        gold = rows["gold"].to_numpy()
+        return QueryView.from_scores(sentence, targets, gold, scores, self._suite)
 
 
 def pair_table(scores: Mapping[str, Any], pairs: Pairs) -> pd.DataFrame:
@@ -179,22 +175,24 @@ def pair_table(scores: Mapping[str, Any], pairs: Pairs) -> pd.DataFrame:
 
     Raises ValueError for scores of other pairs or of another gold.
     """
+    # A run's tables name the set, not the file that it was read from.
     suite = set_name(pairs.name)
-    aligned = {
-        str(label): _scores_in_order(str(label), source, pairs, suite)
-        for label, source in scores.items()
-    }
+    aligned = {}
+    for label, source in scores.items():
+        aligned[str(label)] = _scores_in_order(str(label), source, pairs, suite)
+    # Ranks are comparable only among the same pairs.
     is_scored = ~np.isnan(list(aligned.values())).any(axis=0)
     if not is_scored.any():
-        raise ValueError(
-            f"no pair of {suite} was scored by all of {', '.join(aligned)}; score them on one set"
-        )
+        labels = ", ".join(aligned)
+        raise ValueError(f"no pair of {suite} was scored by all of {labels}; score them on one set")
     overlaps = []
     counts = []
     for first, second in zip(pairs.sentence1, pairs.sentence2, strict=True):
         one = first.casefold().split()
         two = second.casefold().split()
-        overlaps.append(len({*one} & {*two}) / max(len({*one, *two}), 1))
+        words = {*one, *two}
+        common = {*one} & {*two}
+        overlaps.append(len(common) / max(len(words), 1))
         counts.append(len(one) + len(two))
     columns: dict[str, Any] = {
         "pair_id": pairs.pair_id,
@@ -207,12 +205,13 @@ def pair_table(scores: Mapping[str, Any], pairs: Pairs) -> pd.DataFrame:
     }
     table = pd.DataFrame(columns)[is_scored].reset_index(drop=True)
     gold_ranks = average_ranks(-table["gold"])
+    last = max(len(table) - 1, 1)
     for label, values in aligned.items():
-        scores = values[is_scored]
-        ranks = average_ranks(-scores)
-        table[f"score: {label}"] = scores
+        scored = values[is_scored]
+        ranks = average_ranks(-scored)
+        table[f"score: {label}"] = scored
         table[f"rank: {label}"] = ranks
-        table[f"error: {label}"] = rank_displacement(ranks, gold_ranks) / max(len(ranks) - 1, 1)
+        table[f"error: {label}"] = rank_displacement(ranks, gold_ranks) / last
     return table
 
 
@@ -221,15 +220,15 @@ def _scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.nd
     if isinstance(source, list | np.ndarray):
         values = np.asarray(source, dtype=np.float64)
         if values.shape != (len(pairs),) or not np.isfinite(values).all():
-            raise ValueError(
-                f"{label!r} has scores of shape {values.shape}; there must be "
-                f"{len(pairs)} finite numbers"
-            )
+            needed = f"there must be {len(pairs)} finite numbers"
+            raise ValueError(f"{label!r} has scores of shape {values.shape}; {needed}")
         return values
     table = extract_table(source, "scores")
     rows = table.loc[table["suite"] == suite]
+    # Ids are text in files, and numbers in some data.
     rows = rows.set_index(rows["pair_id"].astype(str)).reindex(list(map(str, pairs.pair_id)))
     values = rows["predicted"].to_numpy(dtype=np.float64)
+    # A pair without a score has no gold in the file to compare.
     gold = np.where(np.isnan(values), pairs.gold, rows["gold"])
     if not np.allclose(gold, pairs.gold, rtol=0, atol=1e-9):
         raise ValueError(

@@ -1,5 +1,6 @@
-"""Tables and figures of the papers: published values (data/published/*.csv), and runs of their
-commands (*.toml)."""
+"""Tables and figures of the papers: published values, and our runs of the same settings.
+
+The values are in data/published/*.csv, the commands in data/published/*.toml."""
 
 import re
 import shlex
@@ -21,13 +22,9 @@ from workbench.errors import RunError, SettingError, WorkbenchError
 from workbench.files import project_path, set_name
 from workbench.metrics import similar_third, spearman
 from workbench.runs import Run
-from workbench.views._style import laid_out
-from workbench.views.figures import (
-    alignment_uniformity_path,
-    cosine_by_gold,
-    setting_sweep,
-    training_curve,
-)
+from workbench.views import figures
+from workbench.views._plot import laid_out
+from workbench.views._style import details
 from workbench.views.finished import (
     finished_rows,
     format_spread,
@@ -46,19 +43,25 @@ _TITLES = {"dev": "dev", "kcc": "KCC", "ndcg": "NDCG"}  # of scores; that of a s
 _LEADS = ("average", "STS-B dev", "STS-B", "transfer average")
 # What a table may replace of its paper's .toml.
 _NAMES = ("profiles", "encoders", "sets", "suites", "commands")
-# Settings that stay the bundled world's own, and settings of a method that a paper's profile may
-# change.
+# Settings that stay the bundled world's own.
 _OF_THE_DATA = {"encoder", "teachers", "suites", "base", "batch_size", "subvector"}
+# Settings of a method that a paper's profile may change.
 _OF_THE_METHOD = ("ranking", "compose")
 
 
 def runs_by_settings(root: str | Path) -> Runs:
-    """Return the finished runs under `root` by `settings_key`; one that cannot be read is left out
-    with a warning."""
+    """Return the finished runs under `root` by `settings_key`.
+
+    A run that cannot be read is left out with a warning.
+
+    Example:
+        runs = runs_by_settings("runs")
+    """
     runs: dict[str, list[Run]] = {}
     for row in finished_rows(root):
         config = RECORDED[row["method"]](**row["settings"])
-        runs.setdefault(settings_key(config), []).append(Run(row["path"]))
+        of_seeds = runs.setdefault(settings_key(config), [])
+        of_seeds.append(Run(row["path"]))
     return runs
 
 
@@ -75,34 +78,39 @@ def read_papers() -> dict[str, dict[str, Any]]:
 
 
 def read_shape(paper: str, kind: str, number: int | str) -> dict[str, Any]:
-    """Return the .toml entry of a "table" or "figure", with the names and commands that it shares
-    with its paper."""
+    """Return the .toml entry of a "table" or "figure", with what it shares with its paper."""
     whole = read_papers()[paper]
-    shape = whole[f"{kind}s"][str(number)]
-    names = {name: whole.get(name, {}) | shape.get(name, {}) for name in _NAMES}
-    return {**shape, **names, "heading": f"{whole['paper']} {kind} {number}"}
+    shape = dict(whole[f"{kind}s"][str(number)])
+    for name in _NAMES:
+        shape[name] = whole.get(name, {}) | shape.get(name, {})
+    shape["heading"] = f"{whole['paper']} {kind} {number}"
+    return shape
 
 
 @cache
 def published_table(paper: str, table: str) -> pd.DataFrame:
     """Return the values of a table in the paper's order; a published deviation follows its mean.
 
-    Columns: table, model, method, task, value as published; row, column: the place in the table;
-        suite, metric: what measures the task, or ""; command: what reproduces the value, as in the
-        .toml, or "" if nothing does; stated: the number that our catalogue or profile has for it,
-        or ""."""
+    Returns:
+        Columns: table, model, method, task, value as published; row, column: the place in the
+        table; suite, metric: what measures the task, or ""; command: what reproduces the value, as
+        in the .toml, or "" if nothing does; stated: the number that our catalogue or profile has
+        for it, or "".
+    """
     shape = read_shape(paper, "table", table)
     numbers = _published_numbers()
-    numbers = numbers.loc[numbers["table"].str.fullmatch(re.escape(shape["heading"]) + "( .*)?")]
-    deviating = numbers["table"].str.contains("deviation")
-    values = (
-        numbers.loc[~deviating]
-        .merge(numbers.loc[deviating], "left", _KEY, suffixes=("", " ±"))
-        .fillna("")
-    )
-    values["value"] = (values["value"] + " ± " + values["value ±"]).str.removesuffix(" ± ")
-    described = pd.DataFrame([_describe(shape, row) for row in values.to_dict("records")])
-    values = pd.concat([values[["table", *_KEY, "value"]], described], axis=1)
+    # "RankCSE table 2" and "RankCSE table 2 (deviations)", but not "RankCSE table 21".
+    heading = re.escape(shape["heading"])
+    numbers = numbers.loc[numbers["table"].str.fullmatch(f"{heading}( .*)?")]
+    is_deviation = numbers["table"].str.contains("deviation")
+    means = numbers.loc[~is_deviation]
+    deviations = numbers.loc[is_deviation]
+    values = means.merge(deviations, "left", _KEY, suffixes=("", " ±")).fillna("")
+    both = values["value"] + " ± " + values["value ±"]
+    values["value"] = both.str.removesuffix(" ± ")
+    described = [_describe(shape, row) for row in values.to_dict("records")]
+    values = values[["table", *_KEY, "value"]].join(pd.DataFrame(described))
+    # A value without a model, such as a size, comes first.
     order = pd.Index(["", *read_papers()[paper]["profiles"]])
     return values.sort_values("model", key=order.get_indexer, kind="stable")
 
@@ -110,9 +118,9 @@ def published_table(paper: str, table: str) -> pd.DataFrame:
 @cache
 def _published_numbers() -> pd.DataFrame:
     files = sorted(project_path("data").glob("published/*.csv"))
-    return pd.concat(
-        [pd.read_csv(file, dtype=str, keep_default_na=False) for file in files], ignore_index=True
-    )
+    # As text: 80.10 is published, not 80.1.
+    tables = [pd.read_csv(file, dtype=str, keep_default_na=False) for file in files]
+    return pd.concat(tables, ignore_index=True)
 
 
 def _describe(shape: Mapping[str, Any], row: dict[Any, str]) -> dict[str, str]:
@@ -122,6 +130,7 @@ def _describe(shape: Mapping[str, Any], row: dict[Any, str]) -> dict[str, str]:
     task = row["task"]
     words = dict(row)
     if parts := re.fullmatch(shape.get("split", ".*"), method):
+        # In RankEncoder's table 5 a name alone is the base encoder E1; other rows follow a comma.
         words |= parts.groupdict("E1")
     metric = "spearman"
     if task.endswith((" KCC", " NDCG")):
@@ -133,8 +142,10 @@ def _describe(shape: Mapping[str, Any], row: dict[Any, str]) -> dict[str, str]:
         "set": shape["sets"].get(task),
     }
     command = shape["commands"].get(method, "")
-    needed = re.findall(r"{(\w+)}", command)
-    command = command.format(**names) if all(names[name] for name in needed) else ""
+    # A model or set that we do not have has no command.
+    if not all(names[name] for name in re.findall(r"{(\w+)}", command)):
+        command = ""
+    command = command.format(**names)
     if suite in ("transfer-average", *_TRANSFER):
         metric = "accuracy"
         command = command and f"{command} --set suites={','.join(_TRANSFER)}"
@@ -156,26 +167,26 @@ def _describe(shape: Mapping[str, Any], row: dict[Any, str]) -> dict[str, str]:
 
 @cache
 def parse_command(command: str) -> Config:
-    """Return the settings of a .toml's command, METHOD --profile NAME [--set NAME=VALUE]...; the
-    last value counts."""
-    method, _, profile, *settings = shlex.split(command)
-    return RECORDED[method].from_parameters(
-        profile, 0, dict(text.split("=", 1) for text in settings[1::2])
-    )
+    """Return the settings of a command: METHOD --profile NAME [--set NAME=VALUE]...
+
+    As on the command line, the last value of a setting counts."""
+    # The second word is "--profile", and every second one after it "--set".
+    method, _, profile, *options = shlex.split(command)
+    settings = dict(option.split("=", 1) for option in options[1::2])
+    return RECORDED[method].from_parameters(profile, 0, settings)
 
 
 def demo_config(config: Config, *swept: str) -> TrainingConfig | None:
-    """Return the same changes of the method in the profile demo, always those of `swept`; None if
-    not allowed there."""
+    """Return the same changes of the method in the profile demo; None if not allowed there.
+
+    swept: Settings whose values are taken over even if they are those of the profile."""
     if isinstance(config, BaselineConfig):
         return None
     fields = type(config).model_fields
     names = [*config.changed(), *swept]
-    names += [
-        name
-        for name in _OF_THE_METHOD
-        if name in fields and getattr(config, name) != fields[name].default
-    ]
+    for name in _OF_THE_METHOD:
+        if name in fields and getattr(config, name) != fields[name].default:
+            names.append(name)
     changes = {name: getattr(config, name) for name in names if name not in _OF_THE_DATA}
     try:
         return CONFIGS[config.method].from_parameters("demo", 0, changes)
@@ -185,27 +196,27 @@ def demo_config(config: Config, *swept: str) -> TrainingConfig | None:
 
 def commands(configs: Iterable[Config]) -> str:
     """Return the commands that make runs of these settings, each once."""
-    lines = {}
+    lines = []
     for config in configs:
         changed = config.changed()
         start = f"run {config.method}"
         if isinstance(config, BaselineConfig):
+            # `evaluate` takes it as its argument.
             changed.pop("encoder", None)
             start = f"evaluate {config.encoder}"
         line = f"workbench {start} --profile {config.profile}"
         for name, value in changed.items():
             line += f" --set {shlex.quote(f'{name}={setting_text(value)}')}"
-        lines[line] = None
-    return "; ".join(lines)
+        lines.append(line)
+    return "; ".join(dict.fromkeys(lines))
 
 
 def paper_table(
     paper: str, table: int | str, runs: Runs, *, profile: str = "paper", suite: str = ""
 ) -> pd.DataFrame:
-    """Return a table of a paper: below each row that has a command the values measured here, empty
-    without a run.
+    """Return a table of a paper: below each row that has a command the values measured here.
 
-    A size or a setting has ours below it, with ≠ if it is another.
+    They are empty without a run. A size or a setting has ours below it, with ≠ if it is another.
 
     Args:
         paper: "rankcse", "compcse", "cosent" or "rankencoder".
@@ -219,14 +230,16 @@ def paper_table(
         Texts, in the paper's unit (x 100, except geometry), mean ± deviation over seeds; "command"
         fills what is empty; `attrs["title"]`; `attrs["measured"]`: the rows that have a run.
         KeyError if there is no such paper or table.
+
+    Example:
+        paper_table("rankcse", 4, runs_by_settings("runs"))
     """
     shape = read_shape(paper, "table", table)
     values = published_table(paper, str(table))
-    rows = (
-        _demo_rows(values, runs, set_name(suite))
-        if profile == "demo"
-        else _paper_rows(values, runs)
-    )
+    if profile == "demo":
+        rows = _demo_rows(values, runs, set_name(suite))
+    else:
+        rows = _paper_rows(values, runs)
     rows.attrs["title"] = f"{shape['heading']}: {shape['title']}"
     return rows
 
@@ -236,78 +249,83 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
     lines: dict[Any, dict[str, str]] = {}
     measured = []
     for row, of_row in values.groupby("row", sort=False):
-        published = {}
+        lines[row, "published"] = dict(zip(of_row["column"], of_row["value"], strict=True))
         here = {}
         averages = []
         empty = []
-        numbers = []
+        means = []
         value: Any
         for value in of_row.itertuples():
             name = value.column
-            published[name] = value.value
             if value.task == "row average":
                 averages.append(name)
             elif value.command:
-                if own := _measure_runs(value, runs):
-                    numbers.append(np.mean(own))
+                numbers = _measure_runs(value, runs)
+                here[name] = format_spread(numbers, 1)
+                if numbers:
+                    means.append(np.mean(numbers))
                 else:
                     empty.append(parse_command(value.command))
-                here[name] = format_spread(own, 1)
             elif value.stated:
                 is_same = float(value.stated) == float(value.value)
                 here[name] = value.stated if is_same else f"{value.stated} ≠"
-        lines[row, "published"] = published
         if here:
             lines[row, "here"] = here
             here["command"] = commands(empty)
-        if numbers:
+        if means:
             measured.append(row)
+            # An average of some of the sets would be another number than the paper's.
             if not empty:
-                here |= dict.fromkeys(averages, format_spread([np.mean(numbers)], 1))
+                here |= dict.fromkeys(averages, format_spread([np.mean(means)], 1))
     columns = list(dict.fromkeys(values["column"]))
-    columns = sorted(columns, key=int) if all(name.isdigit() for name in columns) else columns
-    table = pd.DataFrame(
-        lines.values(), index=pd.MultiIndex.from_tuples(list(lines)), columns=[*columns, "command"]
-    )
+    # Values of a setting, such as 2, 4, 16, are in the order of their size.
+    if all(name.isdigit() for name in columns):
+        columns.sort(key=int)
+    index = pd.MultiIndex.from_tuples(list(lines))
+    table = pd.DataFrame(lines.values(), index=index, columns=[*columns, "command"])
     table.attrs["measured"] = measured
     return table.astype(object).fillna("")
 
 
 def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
-    """Return a row for each method: its published lead value | dev | the suite | KCC | NDCG | seeds
-    | command."""
-    lead = next((task for task in _LEADS if task in set(values["task"])), values["task"].iloc[-1])
+    """Return a row for each method: its published lead value, and the scores of its runs.
+
+    Columns: published | dev | the suite | KCC | NDCG | seeds | command."""
+    tasks = values["task"].tolist()
+    lead = next((task for task in _LEADS if task in tasks), tasks[-1])
     rows = {}
     keys = set()
     leads: Any = values[(values["task"] == lead) & (values["command"] != "")]
     for value in leads.itertuples():
         config = demo_config(parse_command(value.command))
+        # Rows of a paper that differ in the backbone are one here.
         if config is None or (key := settings_key(config)) in keys:
             continue
         keys.add(key)
+        row = {f"published, {lead}": value.value}
         of_seeds = runs.get(key, ())
         metrics = [(read_or_warn(run.path, Run.metrics) or {}).get(suite, {}) for run in of_seeds]
         scores = pd.DataFrame(metrics, columns=["spearman", "kcc", "ndcg"], dtype=float)
         scores.insert(0, "dev", [read_or_warn(run.path, read_dev) for run in of_seeds])
-        rows[value.method] = {
-            f"published, {lead}": value.value,
-            **{
-                _TITLES.get(name, suite): format_spread(numbers.dropna())
-                for name, numbers in scores.items()
-            },
-            "seeds": len(of_seeds),
-            "command": "" if of_seeds else commands([config]),
-        }
+        for name, numbers in scores.items():
+            row[_TITLES.get(name, suite)] = format_spread(numbers.dropna())
+        # A command only for what is missing, so that a full table has none.
+        row["seeds"] = len(of_seeds)
+        row["command"] = "" if of_seeds else commands([config])
+        rows[value.method] = row
     table = pd.DataFrame.from_dict(rows, orient="index")
     table.attrs["measured"] = [name for name, row in rows.items() if row["seeds"]]
     return table
 
 
 def show_measured(*results: Any) -> None:
-    """Display figures, and of tables the rows that have a run; fold what has none, with its
-    commands.
+    """Display figures, and the rows of tables that have a run; fold the rest, with its commands.
 
-    results: Of `paper_figure` and `paper_table`.
+    Args:
+        results: Of `paper_figure` and `paper_table`.
+
+    Example:
+        show_measured(paper_table("rankcse", 4, runs), paper_figure("rankcse", "3a", runs))
     """
     rest = []
     for one in results:
@@ -317,26 +335,29 @@ def show_measured(*results: Any) -> None:
             if layout.meta:
                 missing = escape(layout.meta["no run yet"])
                 rest.append(f"<p>{layout.title.text}, missing: <code>{missing}</code></p>")
-        else:
-            title = f"<p><b>{escape(one.attrs['title'])}</b></p>"
-            measured = one.attrs.get("measured", [])
-            if measured:
-                display(HTML(title + table_html(one.loc[measured])))
-            if len(measured) < len(one.index.unique(0)):
-                rest.append(title + table_html(one))
+            continue
+        title = f"<p><b>{escape(one.attrs['title'])}</b></p>"
+        measured = one.attrs.get("measured", [])
+        if measured:
+            display(HTML(title + table_html(one.loc[measured])))
+        if len(measured) < len(one.index.unique(0)):
+            rest.append(title + table_html(one))
     if rest:
-        summary = (
-            f"{len(rest)} tables and figures have rows without a run: published values and commands"
-        )
-        display(HTML(f"<details><summary>{summary}</summary>{''.join(rest)}</details>"))
+        state = "have rows without a run: published values and commands"
+        display(HTML(details(f"{len(rest)} tables and figures {state}", "".join(rest))))
 
 
 def _measure_runs(value: Any, runs: Runs) -> list[float]:
-    of_seeds = runs.get(settings_key(parse_command(value.command)), ()) if runs else ()
-    numbers: Any = (
-        read_or_warn(run.path, lambda run: _measure_run(run, value)) for run in of_seeds
-    )
-    return [number for number in numbers if pd.notna(number)]
+    """Return the measured numbers of a row of `published_table`, one for each seed."""
+    # The digest of a paper's hundred settings takes longer than a look.
+    if not runs:
+        return []
+    numbers = []
+    for run in runs.get(settings_key(parse_command(value.command)), ()):
+        number = read_or_warn(run.path, lambda run: _measure_run(run, value))
+        if pd.notna(number):
+            numbers.append(number)
+    return numbers
 
 
 def _measure_run(run: Run, value: Any) -> float | None:
@@ -345,12 +366,13 @@ def _measure_run(run: Run, value: Any) -> float | None:
         number = run.metrics().get(value.suite, {}).get(value.metric)
     elif value.task == "STS-B similar":
         scores = run.scores()
-        similar = scores.loc[
-            (scores["suite"] == "stsb-test") & similar_third(scores["gold"], (0.0, 5.0))
-        ]
+        # Only the order of pairs that are similar by gold, which is harder.
+        scores = scores.loc[scores["suite"] == "stsb-test"]
+        similar = scores.loc[similar_third(scores["gold"], (0.0, 5.0))]
         number = spearman(similar["gold"], similar["predicted"])
     elif (run.path / "history.csv").is_file():
         best = kept_checkpoint(run.history())
+        # Losses in the plane, which no paper multiplies by 100.
         if value.task in ("uniformity", "alignment"):
             return best.get(f"dev_{value.task}")
         if value.task == "STS-B dev" and run.config.model_dump()["dev"] == "stsb-dev":
@@ -361,88 +383,109 @@ def _measure_run(run: Run, value: Any) -> float | None:
 def paper_figure(
     paper: str, figure: int | str, runs: Runs, *, profile: str = "paper", suite: str = ""
 ) -> go.Figure | pd.DataFrame:
-    """Return a figure of a paper from finished runs, the first seed of each; without any, a table
-    of their commands.
+    """Return a figure of a paper from finished runs; without any, a table of their commands.
 
-    Arguments as of `paper_table`; `suite`: with "demo", the set whose pairs are drawn. Except for
-    bars, the commands of rows without a run are in `layout.meta["no run yet"]`. If the runs do not
-    have what is drawn, the table contains the reason. Bars have the values of a table: published,
-    and means of all seeds. KeyError if there is no such figure."""
-    shape, demo = read_shape(paper, "figure", figure), profile == "demo"
+    The first seed of each run is drawn. Except for bars, the commands of rows without a run are in
+    `layout.meta["no run yet"]`. If the runs do not have what is drawn, the table contains the
+    reason. Bars have the values of a table: published, and means of all seeds.
+
+    Args:
+        paper, runs, profile: As of `paper_table`.
+        figure: Its number there.
+        suite: With "demo", the set whose pairs are drawn.
+
+    Raises KeyError if there is no such figure.
+
+    Example:
+        paper_figure("rankcse", "3a", runs_by_settings("runs"))
+    """
+    shape = read_shape(paper, "figure", figure)
     title = f"Figure {figure}: {shape['title']}"
     if shape["kind"] == "bars":
         table = paper_table(paper, shape["table"], runs, profile=profile, suite=suite)
         return laid_out(_draw_bars(table, shape), title)
-    rows = shape["rows"]
-    if demo:  # the papers' backbones and sets are one there
-        rows = shape.get("demo", rows)
-    swept = [shape["setting"]] if "setting" in shape else []
-    for name in swept:
-        rows = {
-            f"{row} | {value}": f"{rows[row]} --set {name}={value}"
-            for row in rows
-            for value in shape["values"]
-        }
+    drawn_suite = shape.get("suite", "")
+    is_demo = profile == "demo"
+    if is_demo:
+        drawn_suite = set_name(suite)
+        title += "; here: the bundled world"
     first = {}
     missing = {}
-    for row, command in rows.items():
-        config: Any = parse_command(command)
-        if demo:
-            config = demo_config(config, *swept)
-        if config and (of_seeds := runs.get(settings_key(config))):
+    for row, config in _figure_rows(shape, is_demo=is_demo).items():
+        if of_seeds := runs.get(settings_key(config)):
             first[row] = of_seeds[0]
-        elif config:
+        else:
             missing[row] = commands([config])
+    # What is shown unless something can be drawn.
     table = pd.DataFrame({"command": missing}).rename_axis("no run yet")
     try:
         if first:
-            drawn = _draw(shape, first, set_name(suite) if demo else shape.get("suite", ""))
+            drawn = _draw(shape, first, drawn_suite)
             drawn.layout.meta = {"no run yet": "; ".join(missing.values())} if missing else None
-            return laid_out(drawn, f"{title}; here: the bundled world" if demo else title)
+            return laid_out(drawn, title)
     except (ValueError, WorkbenchError) as problem:  # the other figures are still drawn
         table = pd.DataFrame({"not drawn": {", ".join(first): str(problem)}})
     table.attrs["title"] = f"{shape['heading']}: {shape['title']}"
     return table
 
 
+def _figure_rows(shape: Mapping[str, Any], *, is_demo: bool) -> dict[str, Any]:
+    """Return the settings of each row of a figure; a sweep has a row for each of its values."""
+    rows = shape["rows"]
+    if is_demo:  # the papers' backbones and sets are one there
+        rows = shape.get("demo", rows)
+    swept = [shape["setting"]] if "setting" in shape else []
+    for name in swept:
+        commands_of = rows
+        rows = {}
+        for row, command in commands_of.items():
+            for value in shape["values"]:
+                rows[f"{row} | {value}"] = f"{command} --set {name}={value}"
+    configs = {row: parse_command(command) for row, command in rows.items()}
+    if is_demo:
+        configs = {row: demo_config(config, *swept) for row, config in configs.items()}
+    return {row: config for row, config in configs.items() if config}
+
+
 def _draw_bars(table: pd.DataFrame, shape: Mapping[str, Any]) -> go.Figure:
     """Draw each row as bars with deviations; of a paper's table, the figure's columns."""
     shown: Any = table.drop(columns=["dev", "seeds", "command"], errors="ignore")
+    # A paper's table has "published" and "here" in the second level; the demo's has one level.
     if table.index.nlevels == 2:
         shown = table[shape["columns"]].unstack(fill_value="", sort=False)
         shown.columns = shown.columns.map(", ".join)
     figure = go.Figure()
     for name, texts in shown.items():
-        numbers = texts.str.partition(" ± ")[[0, 2]].apply(pd.to_numeric)
-        figure.add_bar(x=shown.index, y=numbers[0], error_y_array=numbers[2], name=name)
+        parts = texts.str.partition(" ± ")
+        heights = pd.to_numeric(parts[0])
+        deviations = pd.to_numeric(parts[2])
+        figure.add_bar(x=shown.index, y=heights, error_y_array=deviations, name=name)
     return figure.update_layout(xaxis_automargin=True, yaxis_title="x 100", showlegend=True)
 
 
 def _draw(shape: Mapping[str, Any], first: Mapping[str, Run], suite: str) -> go.Figure:
+    """Draw a run for each row of a figure that is not of bars."""
     kind = shape["kind"]
     if kind == "sweep":
         setting = shape["setting"]
         points = pd.Series({tuple(row.split(" | ")): read_dev(run) for row, run in first.items()})
-        table = (
-            points.unstack(0, sort=False)
-            .rename(float)
-            .sort_index()
-            .rename_axis(setting)
-            .reset_index()
-        )
-        return setting_sweep(table, setting, paper=shape.get("published"))
+        # A column for each row of the paper, a line for each value of the setting.
+        table = points.unstack(0, sort=False).rename(float).sort_index()
+        table = table.rename_axis(setting).reset_index()
+        return figures.setting_sweep(table, setting, paper=shape.get("published"))
     if kind == "cosines":
-        return cosine_by_gold({row: run.scores() for row, run in first.items()}, suite)
+        return figures.cosine_by_gold({row: run.scores() for row, run in first.items()}, suite)
     column = "loss"
-    draw = training_curve
+    draw = figures.training_curve
     if kind == "path":
         column = "dev_alignment"
-        draw = alignment_uniformity_path
-    histories = {
-        row: history
-        for row, run in first.items()
-        if (run.path / "history.csv").is_file() and column in (history := run.history())
-    }
+        draw = figures.alignment_uniformity_path
+    histories = {}
+    for row, run in first.items():
+        if (run.path / "history.csv").is_file():
+            history = run.history()
+            if column in history:
+                histories[row] = history
     if not histories:
         raise RunError(f"no run has a history with {column}")
     return draw(histories)

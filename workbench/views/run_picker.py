@@ -18,7 +18,7 @@ from workbench.files import set_name
 from workbench.runs import Run, split_common_settings
 from workbench.views._style import framed, problem_html
 from workbench.views._table import Panel, TableWidget, View, dropdown, value_of
-from workbench.views.ask import Untrained
+from workbench.views.encoders import StartingEncoder
 from workbench.views.finished import (
     BEFORE,
     pairs_of,
@@ -36,7 +36,7 @@ class RunPicker(View):
     """A table of finished runs to tick, and the means of those that are ticked.
 
     `runs` has the rows of the ticked runs, for every table and figure that takes `finished_runs`;
-    `rankings`, `scores` and `encoders` are what explorers take. The explorers that `feeds` names
+    `rankings`, `scores` and `encoders` are what explorers take. The explorers that `connect` names
     show the ticked runs at once."""
 
     settable = ("labels", "seeds", "before")
@@ -197,7 +197,7 @@ class RunPicker(View):
         tables = {label: self._table(kind, path, stage) for label, path, stage in self._sources()}
         return {label: table.copy() for label, table in tables.items() if len(table)}
 
-    def feeds(self, *explorers: Any) -> None:
+    def connect(self, *explorers: Any) -> None:
         """Let a `RankingExplorer` and a `PairExplorer` show the ticked runs, from here on.
 
         Of each kind only the last one follows, because a cell that is run again makes another
@@ -216,7 +216,7 @@ class RunPicker(View):
         for explorer in self._explorers.values():
             try:
                 if data := getattr(self, explorer.shows):
-                    explorer.look_at(data, encoders)
+                    explorer.set_data(data, encoders)
             except (ValueError, WorkbenchError) as problem:  # the others follow all the same
                 problems[problem_html(problem)] = None
         self.problem.html = "".join(problems)
@@ -251,12 +251,12 @@ def _starts(paths: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _encoder(path: str, stage: str) -> Path | Untrained | None:
+def _encoder(path: str, stage: str) -> Path | StartingEncoder | None:
     """Return the encoder of a run, or of its start if `stage` is given; None if it cannot encode a
     single sentence."""
     folder, config = Path(path) / "encoder", read_or_warn(path, lambda run: run.config)
     if isinstance(config, BaselineConfig):
-        return Untrained(Path(path)) if config.kind == "pooling" else None
+        return StartingEncoder(Path(path)) if config.kind == "pooling" else None
     if not folder.is_dir() or getattr(config, "architecture", "") == "cross-encoder":
         return None
-    return Untrained(Path(path)) if stage else folder
+    return StartingEncoder(Path(path)) if stage else folder

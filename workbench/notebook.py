@@ -1,0 +1,85 @@
+"""Parameters of notebooks: read as papermill gives them, and the run that they describe."""
+
+import ast
+import os
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workbench.config import read_parameter
+from workbench.errors import SettingError, unknown_name
+from workbench.files import project_path
+from workbench.runs import Run
+
+
+class OpenedRun(NamedTuple):
+    """The settings of a notebook, its run, and the absolute path of the folder of runs."""
+
+    config: Any
+    run: Run
+    runs_root: str
+
+
+def open_run(
+    config_class: type[Any], profile: str, seed: int, overrides: dict[str, Any], runs_root: str
+) -> OpenedRun:
+    """Return the settings that a method's notebook describes, and its run, opened.
+
+    Example:
+        config, run, runs_root = open_run(SimCSEConfig, "demo", 0, {"dropout": 0.2}, "../runs")
+    """
+    root = runs_folder(runs_root)
+    # The notebook trains what the method needs in the same folder.
+    if "base_root" in config_class.model_fields:
+        overrides = {"base_root": root, **overrides}
+    config = config_class.from_parameters(profile, seed, overrides)
+    return OpenedRun(config, Run.open(config, root), root)
+
+
+def check_parameters(namespace: dict[str, Any]) -> None:
+    """Read papermill's parameters as the kinds of their defaults, in place.
+
+    Called as `check_parameters(globals())` in the first cell after the parameters: `papermill -p
+    sead 3` would otherwise only warn and train seed 0, and `-p before false` be a text, which is
+    true. Without papermill nothing is changed.
+
+    Raises SettingError for a parameter that is not declared, or of another kind."""
+    declared = injected = dict[str, str]()
+    # papermill puts a cell that begins so after the one with the defaults.
+    for cell in namespace.get("In", []):
+        assigned = dict(re.findall(r"^(\w+) = (.*)", cell, re.MULTILINE))
+        if cell.startswith("# Parameters\n"):
+            injected = assigned
+        elif not injected:
+            declared = declared | assigned
+    for name in injected if declared else ():
+        if name not in declared:
+            raise SettingError(unknown_name("parameter", name, declared, "in this notebook"))
+        try:
+            kind = type(ast.literal_eval(declared[name]))
+        except (ValueError, SyntaxError):
+            continue  # the default is not a literal of one line
+        value = namespace.get(name)
+        # A number stays as it is: 0.5 in place of a default of 0 is right.
+        is_number = kind in (int, float) and not isinstance(value, str)
+        if value is not None and not is_number:
+            namespace[name] = read_parameter(name, value, kind)
+
+
+def runs_folder(runs_root: str | Path = "../runs") -> str:
+    """Return the absolute path of a notebook's parameter `runs_root`.
+
+    A path that begins with ".." is relative to the notebook's folder. papermill starts kernels in
+    its own working directory, so in a checkout it is resolved from notebooks/ there.
+
+    Example:
+        runs_root = runs_folder("../runs")
+    """
+    path = Path(runs_root).expanduser()
+    notebooks = project_path("notebooks")
+    is_checkout = (notebooks.parent / "pyproject.toml").is_file()
+    # A kernel of JupyterLab works in its notebook's own folder.
+    is_live = os.environ.get("JPY_SESSION_NAME")
+    if path.parts[:1] == ("..",) and is_checkout and not is_live:
+        path = notebooks / path
+    return str(path.resolve())

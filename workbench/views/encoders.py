@@ -1,0 +1,228 @@
+"""Encoders by name: their labels, the unit vectors of sentences, and the scores of pairs."""
+
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbench.config import BaselineConfig
+from workbench.data import Pairs
+from workbench.errors import RunError
+from workbench.files import cache_folder, remove_path
+from workbench.runs import Run, is_running, run_path
+from workbench.views._style import problem_html
+
+Encoders = Mapping[str, Any] | Sequence[Any] | None  # as `Ask` takes them
+WORDS = "word-overlap"  # the name of `WordOverlap`, where an encoder can be named
+SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces between words
+_BUNDLED = ["english-encoder"]  # the encoders if none is given
+# Parts of a path that do not distinguish encoders: common names of folders, and digests.
+_DULL = re.compile(
+    r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?|[0-9a-f]{8,}(-s\d+)?"
+)
+
+
+def label_encoders(encoders: Encoders) -> dict[str, Any]:
+    """Return label -> encoder; those of a list get the last telling part of their path.
+
+    Equal labels are numbered from 2 on."""
+    if isinstance(encoders, Mapping):
+        return {str(label): source for label, source in encoders.items()}
+    if isinstance(encoders, str | Path):
+        encoders = [encoders]
+    labelled = dict[str, Any]()
+    for source in _BUNDLED if encoders is None else encoders:
+        label = name = _name_of(source)
+        number = 2
+        while label in labelled:
+            label = f"{name} {number}"
+            number += 1
+        labelled[label] = source
+    return labelled
+
+
+def _name_of(source: Any) -> str:
+    path = getattr(source, "path", source)
+    if not isinstance(path, str | Path):
+        return getattr(source, "__name__", type(source).__name__)
+    folder = Path(path)
+    # A relative folder such as "." has its telling parts above it; a hub id is no folder.
+    if folder.is_dir():
+        folder = folder.resolve()
+    for part in reversed(folder.parts):
+        if not _DULL.fullmatch(part):
+            return part
+    return str(source)
+
+
+class WordOverlap:
+    """A baseline without an encoder: the cosine of the sets of words of two sentences.
+
+    Words are hashed to 8,192 numbers."""
+
+    def __init__(self) -> None:
+        from sklearn.feature_extraction.text import HashingVectorizer
+
+        # Case is folded; in Chinese and Japanese each character counts as a word.
+        words = rf"[{SPACELESS}]|[^\W{SPACELESS}]+"
+        hashing: Any = HashingVectorizer(
+            n_features=2**13, binary=True, alternate_sign=False, token_pattern=words
+        )
+        # Hashing needs no fit, so a new sentence costs only itself.
+        self._words = hashing.transform
+
+    def encode(self, sentences: list[str]) -> np.ndarray:
+        return self._words(sentences).toarray()
+
+    def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
+        # Rows have length 1, so the sum of products is the cosine.
+        common = self._words(sentence1).multiply(self._words(sentence2))
+        return np.asarray(common.sum(axis=1)).ravel()
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Log errors only: a warning, such as of long sentences, would be a red line above a view."""
+    log = logging.getLogger("workbench")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+class Vectors:
+    """Unit vectors of sentences under one encoder, which is loaded on first use.
+
+    Each sentence is encoded once."""
+
+    def __init__(self, label: str, source: Any) -> None:
+        self.label = label
+        self.source = source
+        self._rows: dict[str, np.ndarray] = {}
+
+    @cached_property
+    def model(self) -> Any:
+        """Load the encoder in fp32: bf16 may not resolve the effect of a word.
+
+        Raises EncoderError if it cannot be read."""
+        if self.source == WORDS:
+            return WordOverlap()
+        # These load torch, which views of finished runs do without.
+        from workbench.checkpoints import find_checkpoint
+        from workbench.encoder import load_encoder
+
+        # A run is read as trained, a start as it was loaded before training.
+        encoder = self.source
+        if isinstance(encoder, Run):
+            encoder = encoder.path / "encoder"
+        elif isinstance(encoder, StartingEncoder):
+            encoder = encoder.load()
+        if not isinstance(encoder, str | Path):
+            return encoder
+        checkpoint = find_checkpoint(str(encoder))
+        return load_encoder(checkpoint, checkpoint.spec(), precision="fp32")
+
+    @_without_warnings()
+    def __call__(self, sentences: Sequence[str]) -> np.ndarray:
+        """Return [n, d], float64."""
+        from workbench.encoder import unit_rows
+
+        # An edit in a view changes one sentence of many.
+        new = [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._rows]
+        if new:
+            # A function from sentences to vectors is its own `encode`.
+            encode = getattr(self.model, "encode", self.model)
+            rows, _ = unit_rows(encode, new, [])
+            self._rows.update(zip(new, rows, strict=True))
+        return np.stack([self._rows[sentence] for sentence in sentences])
+
+    def cosines(self, first: Sequence[str], second: Sequence[str]) -> np.ndarray:
+        """Return the cosine of each pair of sentences, [n]."""
+        # In sparse rows: 8,192 columns of 10,000 targets are 655 MB.
+        if isinstance(self.model, WordOverlap):
+            return self.model.score(list(first), list(second))
+        return np.einsum("nd,nd->n", self(first), self(second))
+
+    def leads(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
+        """Return the cosine of each query and target, minus that of its second target, if any."""
+        query, target, *other = zip(*texts, strict=True)
+        # Above 0: the first target is nearer to the query than the second.
+        leads = self.cosines(query, target)
+        for one in other:
+            leads = leads - self.cosines(query, one)
+        return leads
+
+
+def wrap_encoders(encoders: Encoders) -> list[Vectors]:
+    """Return the `Vectors` of each encoder; none is loaded yet."""
+    return [Vectors(label, source) for label, source in label_encoders(encoders).items()]
+
+
+def usable_encoders(
+    encoders: Sequence[Vectors], sentences: Sequence[str]
+) -> tuple[list[Vectors], str]:
+    """Return the encoders that can encode the sentences, and the problems of the others as HTML."""
+    usable = []
+    problems = ""
+    for vectors in encoders:
+        try:
+            # What is encoded here is kept, so the check costs nothing.
+            vectors.cosines(sentences, sentences)
+            usable.append(vectors)
+        except Exception as problem:  # a user's own encoder may raise anything
+            problems += problem_html(problem, vectors.label)
+    return usable, problems
+
+
+@dataclass(frozen=True)
+class StartingEncoder:
+    """The encoder that the run in a folder began with, or was evaluated for."""
+
+    path: Path
+
+    def load(self) -> Any:
+        """Return the `Encoder`, loaded as the run did."""
+        from workbench.evaluation import load_baseline
+        from workbench.methods import METHODS
+
+        # Not as the run computed: here one sentence is compared with itself without a word.
+        update = {"precision": "fp32", "device": "auto"}
+        config: Any = Run(self.path).config.model_copy(update=update)
+        if config.method in METHODS:
+            return METHODS[config.method](config).encoder
+        return load_baseline(config)
+
+
+@_without_warnings()
+def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
+    """Return scores of the pairs under an encoder; other sources are returned as they are.
+
+    name: Of the pairs, if they are a set or a file: then the scores are cached."""
+    is_name = isinstance(source, str | Path)
+    if not (is_name or callable(source) or hasattr(source, "encode")):
+        return source
+    # As above: torch is loaded when an encoder is.
+    from workbench.evaluation import evaluate, evaluate_model
+
+    if is_name and name and source != WORDS:
+        # "fp32" is named: under "auto" the cache may have scores of an earlier version in bf16.
+        config = BaselineConfig(encoder=str(source), suites=[name], precision="fp32")
+        root = cache_folder() / "scores"
+        path = run_path(config, root)
+        for _ in range(2):
+            with suppress(OSError, RunError):
+                return evaluate_model(config, root).scores()
+            # A damaged entry is computed again.
+            with suppress(OSError):
+                if not is_running(path):
+                    remove_path(path)
+        # The cache cannot be written, or another process is writing this entry.
+    return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores

@@ -1,0 +1,64 @@
+"""Pages that need no network: a view, or an executed notebook, as one HTML file."""
+
+import re
+from pathlib import Path
+
+from workbench.files import atomic_write
+
+_EQUATION = re.compile(r"(\$\$?)([^$]+)\1")
+_DISPLAYS = {"$": "inline", "$$": "block"}
+_FIGURE = "application/vnd.plotly.v1+json"
+# Tables and figures before a widget's own view, which a page could only draw with a network.
+_ORDER = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
+
+
+def write_page(path: str | Path, html: str) -> Path:
+    """Write a page, whole or not at all, and return its path without "~"."""
+    target = Path(path).expanduser()
+    with atomic_write(target) as file:
+        file.write(html)
+    return target
+
+
+def export_html(notebook: Path) -> Path:
+    """Write `notebook` as one HTML file in its folder that needs no network; return its path.
+
+    The script that draws plotly's figures goes into the page once; equations become MathML.
+
+    Example:
+        export_html(Path("runs/simcse.ipynb"))
+    """
+    # These take a second to import, which views of a notebook do without.
+    import nbformat
+    from latex2mathml.converter import convert
+    from nbconvert import HTMLExporter
+    from plotly.io import to_html
+    from traitlets.config import Config
+
+    def mathml(equation: re.Match[str]) -> str:
+        return convert(equation[2], display=_DISPLAYS[equation[1]])
+
+    content = nbformat.read(notebook, as_version=4)
+    content.metadata.pop("widgets", None)  # widgets have a view in HTML, too
+    is_first = True
+    for cell in content.cells:
+        is_hidden = cell.metadata.get("jupyter", {}).get("source_hidden", False)
+        cell.metadata["transient"] = {"remove_source": is_hidden}
+        if cell.cell_type == "markdown":
+            cell.source = _EQUATION.sub(mathml, cell.source)
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if _FIGURE in data:
+                # 4 MB of script, which the later figures share.
+                data["text/html"] = to_html(
+                    data[_FIGURE], full_html=False, include_plotlyjs=is_first, validate=False
+                )
+                is_first = False
+    config = Config({"NbConvertBase": {"display_data_priority": _ORDER}})
+    exporter = HTMLExporter(config=config, exclude_input_prompt=True, exclude_output_prompt=True)
+    page, _ = exporter.from_notebook_node(content)
+    # nbconvert loads require.js and MathJax from a network; nothing in our notebooks uses them.
+    page = re.sub(r'<script src="https://[^"]*">\s*</script>', "", page)
+    target = notebook.with_suffix(".html")
+    target.write_text(page, encoding="utf-8")
+    return target

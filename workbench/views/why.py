@@ -1,0 +1,286 @@
+"""The live view `Why`: the words on which a cosine depends, and the changes that swap targets."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.errors import DataError
+from workbench.views._style import framed, grid, paragraph, tag
+from workbench.views._table import TypedView, or_problem, text_area, value_of
+from workbench.views.ask import require_text
+from workbench.views.encoders import SPACELESS, Encoders, Vectors, usable_encoders, wrap_encoders
+from workbench.views.limits import MOST_CHANGED, MOST_WORDS, require_at_most
+
+_SIDES = ("query", "target", "second target")
+_WORD = re.compile(rf"\s*(?:[{SPACELESS}]|[^\s{SPACELESS}]+)\s*")
+_BLOCK = "display:inline-block;vertical-align:top;margin-right:1em"
+_WORDS_NOTE = (
+    "Each number is the fall of {what} without that word. {signs} The contributions do not add up."
+)
+_MOST_SETS = 5000  # of words that are left out together, of one size
+_EQUAL = 1e-6  # cosines of float32 that are as near as this are equal
+_SWAPS = ["encoder", "change", "words", "sides", "sentences", "before", "after"]
+# Words that are left out or put in, the side of each, and the sentences after it.
+_Change = tuple[tuple[str, ...], tuple[str, ...], list[str]]
+_ONE = ("the cosine", "▲: the word makes the two more similar, ▼: less similar.")
+_TWO = ("the first cosine minus the second", "▲: the word favours the first target, ▼: the second.")
+
+
+class Why(TypedView):
+    """Show on which words a similarity depends under each encoder, while sentences are typed.
+
+    Each word is left out in turn. With a second target everything is about the difference of the
+    two cosines, and the smallest change after which the targets change places is shown:
+    `smallest_swaps`."""
+
+    settable = ("query", "target", "other")
+    query, target, other = map(value_of, settable)
+
+    def __init__(
+        self,
+        encoders: Encoders = None,
+        query: str = "",
+        target: str = "",
+        other: str = "",
+        *,
+        vocabulary: Sequence[str] = (),
+    ) -> None:
+        """Show three sentences; `encoders` as of `Ask`, or of a `RunPicker`. `other` may be "".
+
+        Args:
+            vocabulary: Words that are put in, one at a time, to see which of them makes the
+                targets change places.
+
+        Example:
+            Why("english-encoder", "a cat sleeps", "the cat naps", "a dog sleeps")
+        """
+        self._vectors = wrap_encoders(encoders)
+        self.vocabulary = list(vocabulary)
+        fields = {
+            "query": text_area("query", query),
+            "target": text_area("target", target),
+            "other": text_area("against (optional)", other),
+        }
+        super().__init__(fields)
+
+    @property
+    def selected(self) -> pd.DataFrame:
+        """Return `word_effects` of the sentences."""
+        return word_effects(self._vectors, self._sentences())
+
+    @property
+    def swaps(self) -> pd.DataFrame:
+        """Return `smallest_swaps` of the sentences; it needs a second target."""
+        return smallest_swaps(self._vectors, self._sentences(), self.vocabulary)
+
+    def html(self, *, is_static: bool) -> str:
+        sentences = self._sentences()
+        html = reasons_html(self._vectors, sentences)
+        encoders, _ = usable_encoders(self._vectors, sentences)
+        if not encoders or not sentences[2:]:
+            return html
+        return html + or_problem(lambda: _swaps_html(encoders, sentences, self.vocabulary))
+
+    def _sentences(self) -> list[str]:
+        sentences = [self.query, self.target]
+        if self.other.strip():
+            sentences.append(self.other)
+        return require_text(sentences)
+
+
+def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.DataFrame:
+    """Return the cosine of a query and a target, and its loss without each word of all sentences.
+
+    The cosine of a second target is subtracted. Columns: labels of the encoders; rows: side
+    ("query", "target", "second target") and word; the first, of the side "all", has the cosine."""
+    # The first text is whole; each later one lacks one word of one sentence.
+    names = [("all", "")]
+    texts = [sentences]
+    for side, sentence in enumerate(sentences):
+        words = _WORD.findall(sentence)
+        for place, word in enumerate(words):
+            others = words[:place] + words[place + 1 :]
+            changed = list(sentences)
+            changed[side] = "".join(others).strip()
+            names.append((_SIDES[side], word.strip()))
+            texts.append(changed)
+    require_at_most(len(names) - 1, MOST_WORDS, "words", "shorten the sentences")
+    table = pd.DataFrame(index=pd.MultiIndex.from_tuples(names, names=["side", "word"]))
+    for vectors in encoders:
+        # All texts in one call, so that an encoder sees them as one batch.
+        leads = vectors.leads(texts)
+        # What the lead loses without a word is what the word adds to it.
+        effects = leads[0] - leads
+        effects[0] = leads[0]
+        table[vectors.label] = effects
+    return table
+
+
+def reasons_html(encoders: Sequence[Vectors], sentences: Sequence[str], *, name: str = "") -> str:
+    """Return the words of query and targets with their effects under each encoder that works.
+
+    name: Of the target, for a title."""
+    encoders, problems = usable_encoders(encoders, sentences)
+    if not encoders:
+        return problems
+    table = word_effects(encoders, sentences)
+    what, signs = _ONE if len(sentences) == 2 else _TWO
+    effects = table.iloc[1:]
+    # One scale for all sides and encoders, so that shades can be compared.
+    largest = float(effects.abs().to_numpy().max(initial=0))
+    parts = []
+    if name:
+        title = f"<b>Why {escape(name)}?</b> {escape(sentences[1])}"
+        parts.append(paragraph(title, role="status"))
+    cosines = [f"{escape(label)} <b>{value:.3f}</b>" for label, value in table.iloc[0].items()]
+    parts.append(paragraph(f"{what.capitalize()}: {', '.join(cosines)}"))
+    for side, part in effects.groupby(level="side", sort=False):
+        words = grid(part.droplevel("side"), largest, _format_effect, str(side))
+        parts.append(tag("div", words, style=_BLOCK))
+    note = _WORDS_NOTE.format(what=what, signs=signs)
+    return problems + framed(*parts, paragraph(tag("small", note)))
+
+
+def _format_effect(value: float) -> str:
+    if abs(value) < 0.0005:
+        return "0"
+    return f"{'▼' if value < 0 else '▲'}{abs(value):.3f}"
+
+
+def smallest_swaps(
+    encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return by encoder the smallest changes after which a query's two targets change places.
+
+    A row with change "without": the fewest words, at most three (fewer of more than 32 words), of
+    any of the sentences, that are left out together; no sentence becomes empty. "with": the word of
+    `vocabulary` that is put in, at any place of any sentence. Of several changes of one size the
+    one with the clearest new order is returned. An encoder without a change has no row, nor has one
+    whose cosines are equal.
+
+    Returns:
+        Columns: encoder, change, words, sides (of the words: "query", "target" or "second target"),
+        sentences (the three, changed), before and after (the first cosine minus the second, in
+        [-2, 2]).
+
+    Raises DataError unless there are three sentences."""
+    if len(sentences) != 3:
+        raise DataError("type a second target, to see what makes the two targets change places")
+    count = _count_words(sentences)
+    gaps = count + len(sentences)
+    remedy = f"give at most {MOST_CHANGED // gaps:,} words, or shorter sentences"
+    made = "sentences with a word of the vocabulary put in"
+    require_at_most(gaps * len(vocabulary), MOST_CHANGED, made, remedy)
+    # The same for all encoders, and up to thousands of sentences.
+    longer = list(_put_in(sentences, vocabulary))
+    rows = []
+    for vectors in encoders:
+        # Fewer words first: a larger set is looked for only if none of a smaller one is enough.
+        for size in range(1, _most_left_out(count) + 1):
+            shorter = list(_leave_out(sentences, size))
+            if swap := _clearest_swap(vectors, sentences, shorter):
+                rows.append((vectors.label, "without", *swap))
+                break
+        if swap := _clearest_swap(vectors, sentences, longer):
+            rows.append((vectors.label, "with", *swap))
+    return pd.DataFrame(rows, columns=_SWAPS)
+
+
+def _count_words(sentences: Sequence[str]) -> int:
+    return sum(len(_WORD.findall(sentence)) for sentence in sentences)
+
+
+def _most_left_out(words: int) -> int:
+    """Return how many words are left out together: three, or fewer if there are too many sets."""
+    for size in (3, 2):
+        if math.comb(words, size) <= _MOST_SETS:
+            return size
+    return 1
+
+
+def _leave_out(sentences: Sequence[str], size: int) -> Iterator[_Change]:
+    """Yield the changes without `size` words that empty no sentence."""
+    words = [_WORD.findall(sentence) for sentence in sentences]
+    places = [(side, place) for side, own in enumerate(words) for place in range(len(own))]
+    for left_out in combinations(places, size):
+        changed = list(sentences)
+        for side in {side for side, _ in left_out}:
+            left = [word for place, word in enumerate(words[side]) if (side, place) not in left_out]
+            changed[side] = _join(left)
+        # Of an empty sentence a cosine means nothing.
+        if all(changed):
+            names = tuple(words[side][place].strip() for side, place in left_out)
+            yield names, tuple(_SIDES[side] for side, _ in left_out), changed
+
+
+def _put_in(sentences: Sequence[str], vocabulary: Sequence[str]) -> Iterator[_Change]:
+    """Yield the changes with one word of the vocabulary, at any place of any sentence."""
+    for side, sentence in enumerate(sentences):
+        words = _WORD.findall(sentence)
+        for place in range(len(words) + 1):
+            for word in vocabulary:
+                changed = list(sentences)
+                changed[side] = _join([*words[:place], f" {word} ", *words[place:]])
+                yield (word,), (_SIDES[side],), changed
+
+
+def _join(words: Iterable[str]) -> str:
+    # Words come with the space around them: without one, two spaces would be left.
+    return " ".join("".join(words).split())
+
+
+def _clearest_swap(
+    vectors: Vectors, sentences: Sequence[str], changes: Sequence[_Change]
+) -> tuple[Any, ...] | None:
+    """Return the change that reverses the lead furthest, if any, with the lead before and after."""
+    before = float(vectors.leads([sentences])[0])
+    # Equal targets have no order that could be reversed.
+    if not changes or abs(before) < _EQUAL:
+        return None
+    after = vectors.leads([changed for *_, changed in changes])
+    kept = np.sign(before) * after  # below 0: the targets changed places
+    best = int(np.argmin(kept))
+    # A tie is not yet another order.
+    if kept[best] > -_EQUAL:
+        return None
+    return *changes[best], before, float(after[best])
+
+
+def _swaps_html(
+    encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str]
+) -> str:
+    """Return a sentence for each encoder and kind of change."""
+    table = smallest_swaps(encoders, sentences, vocabulary).set_index(["encoder", "change"])
+    most = _most_left_out(_count_words(sentences))
+    kinds = {"without": f"no set of up to {most} words"}
+    if vocabulary:
+        kinds["with"] = "no word of the vocabulary"
+    lines = []
+    for vectors in encoders:
+        texts = ["the two targets are equally near"]
+        if abs(vectors.leads([sentences])[0]) >= _EQUAL:
+            texts = [_swap_text(table, vectors.label, *kind) for kind in kinds.items()]
+        for text in texts:
+            lines.append(tag("li", f"{escape(vectors.label)}: {text}"))
+    title = paragraph("The smallest change after which the two targets change places:")
+    return framed(title, tag("ul", *lines))
+
+
+def _swap_text(table: pd.DataFrame, label: str, change: str, nothing: str) -> str:
+    if (label, change) not in table.index:
+        return f"{nothing} makes the targets change places"
+    row: Any = table.loc[(label, change)]
+    pairs = zip(row.words, row.sides, strict=True)
+    which = " and ".join(f"<b>{escape(word)}</b> ({side})" for word, side in pairs)
+    # Where a word is put in, its neighbours show the place.
+    if change == "with":
+        changed = row.sentences[_SIDES.index(row.sides[0])]
+        which += f", “{escape(changed)}”,"
+    first = "second" if row.before > 0 else "first"
+    return f"{change} {which} the {first} target comes first ({row.before:+.3f} → {row.after:+.3f})"
