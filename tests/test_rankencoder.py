@@ -26,7 +26,7 @@ from workbench.methods.rank_targets import RankTargets, draw_corpus
 from workbench.methods.rankencoder import RankEncoder
 from workbench.methods.simcse import SimCSE
 from workbench.metrics import similar_third, spearman, uniformity
-from workbench.ranks import Corpus, rank_vectors
+from workbench.methods.rank_vectors import Corpus, rank_vectors
 from workbench.runs import Run
 from workbench.training import fit
 from workbench.views.notebooks import table_html

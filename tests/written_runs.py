@@ -10,7 +10,7 @@ from workbench import metrics
 from workbench.config import BaselineConfig, TrainingConfig
 from workbench.data import Pairs, load_pairs
 from workbench.evaluation import per_query_metrics
-from workbench.rankings import ranking_table
+from workbench.evaluation import ranking_table
 from workbench.runs import Run
 
 SUITE = "world-dev"

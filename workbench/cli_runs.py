@@ -90,7 +90,7 @@ def warn_of(folder: Path) -> str:
         return ""
     read_or_warn = workbench.views.read_or_warn
     warning = read_or_warn(path, workbench.views.warning_of) or ""
-    if read_or_warn(path, workbench.views.finished.is_its_start):
+    if read_or_warn(path, workbench.views.run_tables.is_its_start):
         warning = "its start: no step of its training was better on dev"
     if warning:
         echo(f"warning: {path} is {warning}", err=True)

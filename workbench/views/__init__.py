@@ -22,7 +22,7 @@ from workbench.views.figures import (
     setting_sweep as setting_sweep,
     training_curve as training_curve,
 )
-from workbench.views.finished import (
+from workbench.views.run_tables import (
     chosen_on_dev as chosen_on_dev,
     describe_runs as describe_runs,
     finished_runs as finished_runs,

@@ -28,7 +28,7 @@ from workbench.views.figures import (
     setting_sweep,
     training_curve,
 )
-from workbench.views.finished import (
+from workbench.views.run_tables import (
     finished_rows,
     format_spread,
     kept_checkpoint,

@@ -19,7 +19,7 @@ from workbench.runs import Run, split_common_settings
 from workbench.views._style import framed, problem_html
 from workbench.views._table import Panel, TableWidget, View, dropdown, value_of
 from workbench.views.ask import Untrained
-from workbench.views.finished import (
+from workbench.views.run_tables import (
     BEFORE,
     pairs_of,
     read_or_warn,

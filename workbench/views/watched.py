@@ -8,7 +8,7 @@ import ipywidgets
 from workbench.errors import DataError
 from workbench.runs import Run
 from workbench.views._table import TypedView, dropdown, value_of
-from workbench.views.finished import kept_checkpoint
+from workbench.views.run_tables import kept_checkpoint
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView
 
