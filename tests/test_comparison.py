@@ -17,11 +17,11 @@ from workbench.cli import app
 from workbench.config import CONFIGS, BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import AVERAGES
 from workbench.errors import DataError, SettingError
-from workbench.metrics import spearman
 from workbench.evaluation import RANKING_COLUMNS
+from workbench.metrics import spearman
 from workbench.runs import Run
-from workbench.views.run_tables import label_runs
 from workbench.views.notebooks import table_html
+from workbench.views.run_tables import label_runs
 
 LABELS = ["cosent", "simcse", "simcse (temperature=0.2)"]
 
@@ -373,7 +373,9 @@ def write_sets(root: Path, seed: int, average: str) -> None:
         metrics[average] = {
             name: float(np.mean([one[name] for one in metrics.values()])) for name in names
         }
-        run.write_evaluation(metrics, pd.concat(scores), pd.DataFrame(columns=list(RANKING_COLUMNS)), stage)
+        run.write_evaluation(
+            metrics, pd.concat(scores), pd.DataFrame(columns=list(RANKING_COLUMNS)), stage
+        )
 
 
 @pytest.mark.parametrize(

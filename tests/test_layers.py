@@ -95,7 +95,14 @@ def test_methods_do_not_import_each_other():
         "masked_language",
         "rank_mixture",
         "rank_targets",
-    } | {"composition", "distributed", "rank_distillation", "rank_method", "rank_vectors", "teacher_lists"}
+    } | {
+        "composition",
+        "distributed",
+        "rank_distillation",
+        "rank_method",
+        "rank_vectors",
+        "teacher_lists",
+    }
     shared |= {"mixed"}  # which is all of them together
     ours = {name.split(".")[1] for name in modules() if name.startswith("methods.")} - shared
     wrong = [

@@ -25,8 +25,8 @@ from workbench.config import (
     SimCSEConfig,
 )
 from workbench.data import AVERAGES
-from workbench.files import project_path
 from workbench.evaluation import RANKING_COLUMNS
+from workbench.files import project_path
 from workbench.runs import Run
 from workbench.views import paper_figure, paper_table, runs_by_settings
 from workbench.views.papers import (

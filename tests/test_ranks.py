@@ -11,6 +11,7 @@ from torch import Tensor
 
 from workbench import losses
 from workbench.methods.rank_mixture import rank_similarity
+from workbench.methods.rank_vectors import Corpus, rank_vectors
 
 
 def unit_rows(n: int, d: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:

@@ -17,9 +17,8 @@ from workbench.config import BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError
-from workbench.evaluation import Report
+from workbench.evaluation import RANKING_COLUMNS, Report
 from workbench.methods.simcse import SimCSE
-from workbench.evaluation import RANKING_COLUMNS
 from workbench.runs import Run
 from workbench.views import (
     Ask,
@@ -223,7 +222,7 @@ def test_what_is_ticked_is_what_tables_and_explorers_get(tmp_path: Path):
     earlier, queries = (RankingExplorer(picker.rankings, SUITE) for _ in range(2))
     every = PairExplorer(picker.scores, PAIRS)
     for explorer in (earlier, queries, every):
-        picker.feeds(explorer)
+        picker.connect(explorer)
     queries.select(order="data", chosen="q3")
     picker.select(seeds="each")
     assert queries.labels == every.labels == list(picker.rankings)

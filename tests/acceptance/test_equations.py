@@ -15,6 +15,7 @@ from torch import Tensor
 
 from workbench import losses, metrics
 from workbench.methods.rank_mixture import rank_similarity
+from workbench.methods.rank_vectors import rank_vectors
 
 draw = np.random.default_rng(0)
 # Scores of six anchors with six candidates; of student and teacher.

@@ -7,21 +7,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import plotly.express as px
-import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 from pandas.api.types import is_numeric_dtype
+from plotly.graph_objects import Figure
 from plotly.subplots import make_subplots
 
 from workbench.files import set_name
 from workbench.views._style import COLOURS, GREY, WIDEST, laid_out, plain, tick_names, wrapped
 
+Tables = Mapping[str, pd.DataFrame]  # by label
 # Columns of a history that are no loss terms, and the beginnings of the names of others.
 _NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}
 _NO_TERM_PREFIXES = ("dev_", "observed_")
 _TERM_DASHES = ["dot", "dash", "dashdot", "longdash"]
 
 
-def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False) -> go.Figure:
+def training_curve(histories: Tables, *, terms: bool = False) -> Figure:
     """Draw dev Spearman x 100 (left) and loss (right) by step; the best checkpoint is ringed.
 
     Args:
@@ -82,7 +83,7 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
     )
 
 
-def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figure:
+def alignment_uniformity_path(histories: Tables) -> Figure:
     """Draw the path of each training in the plane of uniformity and alignment on dev.
 
     Args:
@@ -120,7 +121,7 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
     )
 
 
-def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) -> go.Figure:
+def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) -> Figure:
     """Draw square matrices side by side, a number in each cell; the diagonal is framed.
 
     Args:
@@ -180,9 +181,7 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
     )
 
 
-def cosine_by_gold(
-    scores: Mapping[str, pd.DataFrame], suite: str | None = None, *, score: str = "cosine"
-) -> go.Figure:
+def cosine_by_gold(scores: Tables, suite: str | None = None, *, score: str = "cosine") -> Figure:
     """Draw the distribution of the scores in bands of gold (as SimCSE figure G.1).
 
     Well-ordered scores climb from band to band without overlap; a line is a mean. Five equal
@@ -242,7 +241,7 @@ def cosine_by_gold(
 
 def sentence_map(
     vectors: Mapping[str, ArrayLike], sentences: Sequence[str], *, values: ArrayLike | None = None
-) -> go.Figure:
+) -> Figure:
     """Draw sentences in a plane (PCA of unit vectors) for each label, on one scale.
 
     Hovering shows a sentence.
@@ -292,7 +291,7 @@ def sentence_map(
 
 def setting_sweep(
     table: pd.DataFrame, setting: str, *, label: str = "", paper: float | None = None
-) -> go.Figure:
+) -> Figure:
     """Draw Spearman on dev x 100 by a setting, a line for each other column (as CoSENT figure 4).
 
     Numbers have their distances on the axis if the largest is at most 100 times the smallest
@@ -332,7 +331,7 @@ def setting_sweep(
     )
 
 
-def power_curve(differences: pd.DataFrame) -> go.Figure:
+def power_curve(differences: pd.DataFrame) -> Figure:
     """Draw the smallest detectable difference x 100 by seeds and pairs.
 
     Args:
@@ -365,7 +364,7 @@ def power_curve(differences: pd.DataFrame) -> go.Figure:
     )
 
 
-def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
+def score_intervals(intervals: pd.DataFrame, suite: str) -> Figure:
     """Draw the score of each run with its interval over pairs, x 100, as `intervals` returns them.
 
     Example:
@@ -376,7 +375,7 @@ def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
     return _draw_dots(intervals.assign(row=rows), title)
 
 
-def part_scores(parts: pd.DataFrame) -> go.Figure:
+def part_scores(parts: pd.DataFrame) -> Figure:
     """Draw Spearman x 100 on every suite and subset, from the table that `suite_scores` returns."""
     table = parts.rename(columns={"mean": "value", "part": "row"})
     table["low"] = parts["mean"] - parts["std"]
@@ -385,11 +384,11 @@ def part_scores(parts: pd.DataFrame) -> go.Figure:
     return _draw_dots(table, title)
 
 
-def _empty_figure(title: str) -> go.Figure:
-    return laid_out(go.Figure(), title, height=120)
+def _empty_figure(title: str) -> Figure:
+    return laid_out(Figure(), title, height=120)
 
 
-def _draw_dots(table: pd.DataFrame, title: str) -> go.Figure:
+def _draw_dots(table: pd.DataFrame, title: str) -> Figure:
     """Draw value x 100 from low to high by row, the first at the top.
 
     The dots of several labels are next to each other.

@@ -28,6 +28,7 @@ from workbench.views.figures import (
     setting_sweep,
     training_curve,
 )
+from workbench.views.notebooks import table_html
 from workbench.views.run_tables import (
     finished_rows,
     format_spread,
@@ -35,7 +36,6 @@ from workbench.views.run_tables import (
     read_dev,
     read_or_warn,
 )
-from workbench.views.notebooks import table_html
 
 Config = TrainingConfig | BaselineConfig
 Runs = Mapping[str, Sequence[Run]]  # as `runs_by_settings` returns them

@@ -1,5 +1,6 @@
 """Compare which kinds of targets methods rank right: paraphrases, negations, role swaps, ..."""
 
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -16,9 +17,9 @@ from workbench.runs import Run
 from workbench.views._style import framed, number_class, paragraph, table_tag, tag, td
 from workbench.views._table import Panel, View, or_problem
 from workbench.views.comparison import baseline_of, with_opponents
-from workbench.views.run_tables import BEFORE, pairs_of, rows_by_suite
 from workbench.views.limits import MOST_QUERIES, MOST_RELATIONS, MOST_TARGETS, require_at_most
 from workbench.views.notebooks import table_html
+from workbench.views.run_tables import BEFORE, pairs_of, rows_by_suite
 
 SECOND = "second grader"  # the label of the column score_second
 _COLUMNS = ["label", "relation", "targets", "share", "above", "below"]
@@ -97,14 +98,13 @@ def phenomena(
     pairs = pairs_of(runs, suite) if isinstance(suite, str) else load_pairs(suite)
     if "relation" not in pairs.extra:
         raise DataError(f"{pairs.name}: its pairs have no column relation")
-    query, queries = pd.factorize(np.array(pairs.sentence1, dtype=object))
-    relation_of = np.array(pairs.extra["relation"])
-    relations = list(dict.fromkeys(relation_of.tolist()))
+    relations = set(pairs.extra["relation"])
     remedy = "let the column relation name kinds of targets"
     require_at_most(len(relations), MOST_RELATIONS, "relations", remedy)
+    targets = Counter(pairs.sentence1)
     remedy = "take a sample of them"
-    require_at_most(len(queries), MOST_QUERIES, "queries", remedy)
-    require_at_most(np.bincount(query).max(), MOST_TARGETS, "targets of one query", remedy)
+    require_at_most(len(targets), MOST_QUERIES, "queries", remedy)
+    require_at_most(max(targets.values()), MOST_TARGETS, "targets of one query", remedy)
     stage = BEFORE if name == BEFORE else ""
     opponents = pd.DataFrame(
         [(run["label"], run["path"], path) for run, path, _ in with_opponents(runs, name)],
@@ -128,13 +128,26 @@ def phenomena(
             gaps[label] = gaps[label].mean(axis=0, keepdims=True)
     if any(pairs.extra.get("score_second", ())):
         shares[SECOND] = ranked_right(pairs, _second_grades(pairs))
-    # One draw of queries for all cells, so that cells do not differ by chance.
+    table = _relation_table(pairs, shares, gaps)
+    p_values = table["p_value"].dropna()
+    table["adjusted"] = pd.Series(holm(p_values.tolist()), p_values.index, dtype=float)
+    excludes_zero = (table["low"] > 0) | (table["high"] < 0)
+    is_clear = (table["adjusted"] < alpha) & excludes_zero
+    table["verdict"] = np.sign(table["difference"]).where(is_clear, 0).astype(int)
+    return Phenomena(table, pairs, shares, bases, baseline=name, alpha=alpha)
+
+
+def _relation_table(pairs: Pairs, shares: Shares, gaps: Shares) -> Any:
+    """Return the columns of `_COLUMNS` for each relation and label; gaps: label -> [seeds, n]."""
+    query, queries = pd.factorize(np.array(pairs.sentence1, dtype=object))
     count = len(queries)
+    # One draw of queries for all cells, so that they do not differ by the draw.
     draw = np.random.default_rng(0)
     counts = draw.multinomial(count, np.full(count, 1 / count), _RESAMPLES).astype(float)
     signs = draw.choice([-1.0, 1.0], (_FLIPS, count))
+    relation_of = np.array(pairs.extra["relation"])
     rows = []
-    for relation in relations:
+    for relation in dict.fromkeys(relation_of.tolist()):
         is_relation = relation_of == relation
         for label, values in shares.items():
             is_ranked = is_relation & np.isfinite(values[:, 0])
@@ -146,13 +159,7 @@ def phenomena(
                 tested = _difference(np.array(totals), sizes, counts, signs)
             means = pd.DataFrame(values[is_ranked]).mean()
             rows.append([label, relation, is_ranked.sum(), *means, *tested])
-    table: Any = pd.DataFrame(rows, columns=_COLUMNS)
-    p_values = table["p_value"].dropna()
-    table["adjusted"] = pd.Series(holm(p_values.tolist()), p_values.index, dtype=float)
-    excludes_zero = (table["low"] > 0) | (table["high"] < 0)
-    is_clear = (table["adjusted"] < alpha) & excludes_zero
-    table["verdict"] = np.sign(table["difference"]).where(is_clear, 0).astype(int)
-    return Phenomena(table, pairs, shares, bases, baseline=name, alpha=alpha)
+    return pd.DataFrame(rows, columns=_COLUMNS)
 
 
 def _second_grades(pairs: Pairs) -> np.ndarray:

@@ -216,7 +216,9 @@ def label_runs(
     longer = [f"{label} {row['digest']}" for label, row in zip(labels, rows, strict=True)]
     if minor:
         longer = label_runs(rows, without, [])
-    return [whole if label in ambiguous else label for label, whole in zip(labels, longer)]
+    return [
+        whole if label in ambiguous else label for label, whole in zip(labels, longer, strict=True)
+    ]
 
 
 def _short_label(row: Mapping[str, Any]) -> str:
