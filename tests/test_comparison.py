@@ -268,7 +268,7 @@ def test_the_smallest_difference_follows_from_seeds_and_pairs_and_is_printed(
     assert (
         "by no number of pairs with 10 seeds" in CliRunner().invoke(app, [*asked, "0.001"]).output
     )
-    assert "can be shown" in (root / "power.html").read_text()
+    assert "Smallest detectable difference" in (root / "power.html").read_text()
     assert (
         CliRunner().invoke(app, ["power", SUITE, "--runs", str(root), "--baseline", "x"]).exit_code
     )

@@ -70,7 +70,8 @@ def test_a_constant_row_has_the_zero_vector_and_carries_no_gradient() -> None:
 def test_exact_similarity_is_spearman_of_the_lists(
     block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranks, "_BLOCK", block)  # 120: three rows of scores are ranked at a time
+    # 120: three rows of scores are ranked at a time
+    monkeypatch.setattr("workbench.methods.rank_vectors._BLOCK", block)
     a, b, corpus = unit_rows(6, 8), unit_rows(5, 8, seed=1), unit_rows(40, 8, seed=2)
     similarity = rank_similarity(a, b, corpus)
     for i in range(6):
