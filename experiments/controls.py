@@ -22,7 +22,7 @@ from workbench.methods import METHODS
 from workbench.methods.rankcse import RankCSE
 from workbench.metrics import seed_interval
 from workbench.runs import Run
-from workbench.views.finished import format_spread
+from workbench.views.run_tables import format_spread
 
 OWN = {"teachers": ["<SimCSE>"]}
 LISTMLE = OWN | {"ranking": "listmle", "student_temperature": 0.05}

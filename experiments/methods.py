@@ -17,7 +17,7 @@ from workbench import METHODS, evaluate, fit, load_dev, load_suites, load_traini
 from workbench.config import CONFIGS, TrainingConfig
 from workbench.methods import Method
 from workbench.runs import Run
-from workbench.views.finished import format_spread
+from workbench.views.run_tables import format_spread
 
 _OWN = {"teachers": ["<SimCSE>"]}
 _LISTMLE = {"ranking": "listmle", "student_temperature": 0.05}  # RankCSE table 9 for BERT

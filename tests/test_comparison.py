@@ -17,11 +17,11 @@ from workbench.commands.app import app
 from workbench.config import CONFIGS, BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import AVERAGES
 from workbench.errors import DataError, SettingError
+from workbench.evaluation import RANKING_COLUMNS
 from workbench.metrics import spearman
-from workbench.rankings import COLUMNS
 from workbench.runs import Run
-from workbench.views.finished import label_runs
 from workbench.views.notebooks import table_html
+from workbench.views.run_tables import label_runs
 
 LABELS = ["cosent", "simcse", "simcse (temperature=0.2)"]
 
@@ -267,7 +267,7 @@ def test_the_smallest_difference_follows_from_seeds_and_pairs_and_is_printed(
     assert "With 210 pairs, 2 seeds detect a difference of 200 points." in printed.output
     tiny = CliRunner().invoke(app, [*asked, "0.001"]).output
     assert "With 10 seeds, no number of pairs detects a difference of 0.001 points." in tiny
-    assert "can be shown" in (root / "power.html").read_text()
+    assert "Smallest detectable difference" in (root / "power.html").read_text()
     assert (
         CliRunner().invoke(app, ["power", SUITE, "--runs", str(root), "--baseline", "x"]).exit_code
     )
@@ -372,7 +372,9 @@ def write_sets(root: Path, seed: int, average: str) -> None:
         metrics[average] = {
             name: float(np.mean([one[name] for one in metrics.values()])) for name in names
         }
-        run.write_evaluation(metrics, pd.concat(scores), pd.DataFrame(columns=list(COLUMNS)), stage)
+        run.write_evaluation(
+            metrics, pd.concat(scores), pd.DataFrame(columns=list(RANKING_COLUMNS)), stage
+        )
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from workbench import losses, ranks
+from workbench import losses
 from workbench.config import CONFIGS
 from workbench.data import Pairs, Sentences, Triplets
 from workbench.encoder import Encoder, _model
 from workbench.encoder._hardware import choose_hardware
 from workbench.errors import EncoderError
-from workbench.methods import METHODS
+from workbench.methods import METHODS, rank_vectors
 from workbench.methods.base import Method
 from workbench.training import fit
 from workbench.training._loop import _take_step, _to_device
@@ -190,9 +190,9 @@ def test_forward_and_loss_are_one_graph(build: Any, name: str, form: dict[str, A
 def test_ranks_on_a_device_are_bitwise_those_on_a_cpu(kinds: int | None) -> None:
     scores = torch.rand(6, 50, generator=torch.Generator().manual_seed(0))
     scores = scores if kinds is None else (scores * kinds).round()
-    assert torch.equal(ranks._rank_on_device(scores), ranks._rank_on_cpu(scores))
+    assert torch.equal(rank_vectors._rank_on_device(scores), rank_vectors._rank_on_cpu(scores))
     scores[1, 7] = torch.nan
-    assert ranks._rank_on_device(scores).isnan().any(dim=1).tolist() == [
+    assert rank_vectors._rank_on_device(scores).isnan().any(dim=1).tolist() == [
         False,
         True,
         False,

@@ -13,8 +13,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
 LAYERS = [
     {"errors", "files", "printing"},
     {"config"},
-    {"metrics", "losses", "ranks"},
-    {"checkpoints", "data", "runs", "rankings", "notebook"},
+    {"metrics", "losses"},
+    {"checkpoints", "data", "runs", "notebook"},
     {"encoder", "teachers"},
     {"methods", "evaluation", "training"},
     {"views", "lessons"},
@@ -28,10 +28,10 @@ NO_TORCH = {
     "config",
     "metrics",
     "checkpoints",
-    "rankings",
     "runs",
     "notebook",
     "data",
+    "evaluation",
     "views",
     "execution",
     "sweeps",
@@ -94,7 +94,14 @@ def test_methods_do_not_import_each_other():
         "masked_language",
         "rank_mixture",
         "rank_targets",
-    } | {"composition", "distributed", "rank_distillation", "rank_method", "teacher_lists"}
+    } | {
+        "composition",
+        "distributed",
+        "rank_distillation",
+        "rank_method",
+        "rank_vectors",
+        "teacher_lists",
+    }
     shared |= {"mixed"}  # which is all of them together
     ours = {name.split(".")[1] for name in modules() if name.startswith("methods.")} - shared
     wrong = [
@@ -138,6 +145,7 @@ def test_runs_and_views_load_neither_torch_nor_scipys_statistics_and_runs_no_wid
     # Which --help and a refusal need not.
     code = "import sys, workbench.commands.app\nassert 'pandas' not in sys.modules\n"
     code += "import workbench\nworkbench.list_runs\n"
+    code += "from workbench.evaluation import ranking_table\n"
     code += "".join(f"import workbench.{name}\n" for name in names if name != "views")
     code += "assert not {'torch', 'ipywidgets', 'anywidget', 'scipy.stats'} & set(sys.modules)\n"
     code += "import workbench.views\n"

@@ -25,8 +25,8 @@ from workbench.config import (
     SimCSEConfig,
 )
 from workbench.data import AVERAGES
+from workbench.evaluation import RANKING_COLUMNS
 from workbench.files import project_path
-from workbench.rankings import COLUMNS
 from workbench.runs import Run
 from workbench.views import paper_figure, paper_table, runs_by_settings
 from workbench.views.papers import (
@@ -60,7 +60,7 @@ def finished(root: Path, config: Any, metrics: dict) -> Run:
     }
     pd.DataFrame(history).to_csv(run.path / "history.csv", index=False)
     scores = pd.DataFrame(columns=["suite", "subset", "pair_id", "gold", "predicted"])
-    run.write_evaluation(metrics, scores, pd.DataFrame(columns=list(COLUMNS)))
+    run.write_evaluation(metrics, scores, pd.DataFrame(columns=list(RANKING_COLUMNS)))
     run.release()
     return run
 

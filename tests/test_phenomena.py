@@ -15,8 +15,8 @@ from workbench.errors import DataError
 from workbench.metrics import holm, seed_interval, spearman
 from workbench.runs import Run
 from workbench.views import Phenomena, finished_runs, phenomena
-from workbench.views.finished import BEFORE
 from workbench.views.phenomena import SECOND, ranked_right
+from workbench.views.run_tables import BEFORE
 
 GOLD = {"paraphrase": 5.0, "negation": 2.0, "topic": 1.0, "<b>": 0.0}
 QUERIES, SEEDS = 40, (0, 1, 2)

@@ -23,10 +23,10 @@ from workbench.losses import info_nce
 from workbench.methods.rank_distillation import load_e1
 from workbench.methods.rank_mixture import RankMixture, rank_premise, rank_similarity
 from workbench.methods.rank_targets import RankTargets, draw_corpus
+from workbench.methods.rank_vectors import Corpus, rank_vectors
 from workbench.methods.rankencoder import RankEncoder
 from workbench.methods.simcse import SimCSE
 from workbench.metrics import similar_third, spearman, uniformity
-from workbench.ranks import Corpus, rank_vectors
 from workbench.runs import Run
 from workbench.training import fit
 from workbench.views.notebooks import table_html

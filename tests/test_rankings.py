@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench import metrics, rankings
+from workbench import metrics
 from workbench.data import Pairs, load_pairs
-from workbench.evaluation import per_query_metrics
+from workbench.evaluation import RANKING_COLUMNS, per_query_metrics, ranking_table
 
 # p is a query of four targets, one of them twice and one on the other side; q of five; nothing else
 # is.
@@ -28,12 +28,12 @@ TIED = [0.9, 0.5, 0.5, 0.1, 0.5, 0.6, 0.7, 0.8, 0.9]
 
 
 def table(scores: list[float], suite: str = "few") -> pd.DataFrame:
-    return rankings.ranking_table(PAIRS, scores, suite)
+    return ranking_table(PAIRS, scores, suite)
 
 
 def test_each_target_has_its_rank_and_ties_share_their_average() -> None:
     result = table(TIED)
-    assert tuple(result.columns) == rankings.COLUMNS
+    assert tuple(result.columns) == RANKING_COLUMNS
     first = result[result["query_id"] == "q0"]
     assert first[["query", "target", "target_id", "gold", "score", "rank"]].to_numpy().tolist() == [
         ["p", "a", "pair-0", 3.0, 0.9, 1.0],
@@ -65,7 +65,7 @@ def test_per_query_metrics_are_the_metrics_of_each_query() -> None:
 def test_gold_ranked_by_itself_is_perfect(real_data: Path) -> None:
     for name, queries, undefined in (("world-test", 250, 0), ("stsb-test", 19, 1)):
         pairs = load_pairs(name)
-        result = per_query_metrics(rankings.ranking_table(pairs, pairs.gold, name))
+        result = per_query_metrics(ranking_table(pairs, pairs.gold, name))
         assert (len(result), result["kcc"].isna().sum()) == (queries, undefined), (
             "one query's labels are all equal"
         )

@@ -9,8 +9,9 @@ import torch
 from scipy.stats import rankdata, spearmanr
 from torch import Tensor
 
-from workbench import losses, ranks
+from workbench import losses
 from workbench.methods.rank_mixture import rank_similarity
+from workbench.methods.rank_vectors import Corpus, rank_vectors
 
 
 def unit_rows(n: int, d: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -42,14 +43,14 @@ def test_rank_vectors_equal_equation_3_with_averaged_ties(
     )
     assert kinds is None or all(len(row.unique()) > 1 for row in scores)
     expected = torch.tensor([naive_rank_vector(row) for row in scores.tolist()], dtype=dtype)
-    torch.testing.assert_close(ranks.rank_vectors(scores), expected, rtol=0, atol=tolerance)
+    torch.testing.assert_close(rank_vectors(scores), expected, rtol=0, atol=tolerance)
 
 
 def test_products_are_spearman_and_rows_have_length_one_at_100_000() -> None:
     # Float32 already ties some hundred of these.
     scores = unit_rows(3, 100_000, dtype=torch.float32)
     assert len(scores[0].unique()) < 100_000
-    u = ranks.rank_vectors(scores)
+    u = rank_vectors(scores)
     assert u.dtype == torch.float32
     torch.testing.assert_close(
         u.double().square().sum(dim=1), torch.ones(3).double(), rtol=0, atol=1e-6
@@ -60,7 +61,7 @@ def test_products_are_spearman_and_rows_have_length_one_at_100_000() -> None:
 
 def test_a_constant_row_has_the_zero_vector_and_carries_no_gradient() -> None:
     scores = torch.ones(2, 5, requires_grad=True)
-    vectors = ranks.rank_vectors(scores)
+    vectors = rank_vectors(scores)
     assert torch.equal(vectors, torch.zeros(2, 5))
     assert not vectors.requires_grad
 
@@ -69,7 +70,8 @@ def test_a_constant_row_has_the_zero_vector_and_carries_no_gradient() -> None:
 def test_exact_similarity_is_spearman_of_the_lists(
     block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranks, "_BLOCK", block)  # 120: three rows of scores are ranked at a time
+    # 120: three rows of scores are ranked at a time
+    monkeypatch.setattr("workbench.methods.rank_vectors._BLOCK", block)
     a, b, corpus = unit_rows(6, 8), unit_rows(5, 8, seed=1), unit_rows(40, 8, seed=2)
     similarity = rank_similarity(a, b, corpus)
     for i in range(6):
@@ -89,7 +91,7 @@ def test_copies_in_the_corpus_tie_whatever_the_matrix_product_rounds(width: int)
     distinct = unit_rows(5, width, seed=1, dtype=torch.float32)
     corpus = distinct.repeat(8, 1)[:37]
     expected = rankdata((a.double() @ distinct.double().T).numpy(), axis=1)
-    lists = ranks.Corpus(corpus).lists(a)
+    lists = Corpus(corpus).lists(a)
     for row, order in zip(lists, expected, strict=True):
         assert len(row.unique()) == 5
         assert np.array_equal(rankdata([row[k].item() for k in range(5)]), order)
@@ -157,7 +159,7 @@ def test_mistakes_are_reported() -> None:
         ),
         (lambda: rank_similarity(*[unit_rows(1, 3)] * 3, how="gaussian"), "at least 2"),
         (lambda: rank_similarity(*unit_rows(27, 3).split(9), how="cosine"), "how is 'cosine'"),
-        (lambda: ranks.rank_vectors(torch.tensor([[0.0, math.nan, 1.0]])), "nan in 1 of 1 rows"),
+        (lambda: rank_vectors(torch.tensor([[0.0, math.nan, 1.0]])), "nan in 1 of 1 rows"),
     ):
         with pytest.raises(ValueError, match=text):
             call()

@@ -35,7 +35,7 @@ from workbench.training import fit
 from workbench.training._launch import fit_in_processes
 from workbench.training._plan import Plan
 from workbench.training._state import State
-from workbench.views.finished import kept_checkpoint
+from workbench.views.run_tables import kept_checkpoint
 
 
 @pytest.fixture

@@ -17,9 +17,8 @@ from workbench.config import BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError
-from workbench.evaluation import Report
+from workbench.evaluation import RANKING_COLUMNS, Report
 from workbench.methods.simcse import SimCSE
-from workbench.rankings import COLUMNS
 from workbench.runs import Run
 from workbench.views import (
     Ask,
@@ -165,7 +164,7 @@ def ranking(seed: int, suite: str = "few", queries: int = 4) -> pd.DataFrame:
                 f"target {place} of {number}",
             )
             rows.append((*names, 5.0 - place, score, float((scores > score).sum() + 1)))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=list(RANKING_COLUMNS))
 
 
 def test_queries_are_searched_with_their_targets_ordered_and_written_as_a_page(tmp_path: Path):

@@ -9,8 +9,7 @@ import pandas as pd
 from workbench import metrics
 from workbench.config import BaselineConfig, TrainingConfig
 from workbench.data import Pairs, load_pairs
-from workbench.evaluation import per_query_metrics
-from workbench.rankings import ranking_table
+from workbench.evaluation import per_query_metrics, ranking_table
 from workbench.runs import Run
 
 SUITE = "world-dev"

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from workbench.runs import Run
-from workbench.views.finished import kept_checkpoint
+from workbench.views.run_tables import kept_checkpoint
 
 _TRIALS = 5
 _MEASURES = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG", "accuracy": "accuracy"}

@@ -13,8 +13,9 @@ from scipy.stats import kendalltau, rankdata, spearmanr
 from sklearn.metrics import ndcg_score
 from torch import Tensor
 
-from workbench import losses, metrics, ranks
+from workbench import losses, metrics
 from workbench.methods.rank_mixture import rank_similarity
+from workbench.methods.rank_vectors import rank_vectors
 
 draw = np.random.default_rng(0)
 # Scores of six anchors with six candidates; of student and teacher.
@@ -146,7 +147,7 @@ def test_rank_vectors_are_the_ranks_with_ties_averaged_as_unit_rows():
     expected = np.stack([rankdata(row) for row in tied])
     expected -= expected.mean(axis=1, keepdims=True)
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(ranks.rank_vectors(torch.tensor(tied)), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(rank_vectors(torch.tensor(tied)), expected, rtol=0, atol=1e-12)
 
 
 def test_exact_rank_similarity_is_the_spearman_correlation_of_how_two_sentences_order_the_corpus():

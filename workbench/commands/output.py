@@ -48,7 +48,7 @@ def warn_of(folder: Path) -> str:
     if not (workbench.runs.is_finished(path) and (path / "encoder").is_dir()):
         return ""
     views = workbench.views
-    if views.read_or_warn(path, views.finished.is_its_start):
+    if views.read_or_warn(path, views.run_tables.is_its_start):
         warning = "its start: no step of its training was better on dev"
     else:
         warning = views.read_or_warn(path, views.warning_of) or ""

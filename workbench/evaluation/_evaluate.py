@@ -17,6 +17,7 @@ from workbench.data import AVERAGES, Pairs, TransferTask, labels, load_sentences
 from workbench.encoder import finite_array, load_encoder, unit_rows
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation._baselines import StaticWords, TfIdf, Whitened
+from workbench.evaluation._rankings import RANKING_COLUMNS, ranking_table
 from workbench.evaluation._transfer import Classifier, classify
 from workbench.methods.base import Method
 from workbench.metrics import (
@@ -28,12 +29,11 @@ from workbench.metrics import (
     spearman_by_subset,
     uniformity,
 )
-from workbench.rankings import COLUMNS, ranking_table
 from workbench.runs import Run, finished_run
 
 _AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets have
 _LOG = logging.getLogger("workbench")
-# Roles of inputs that are not suites.
+# Roles of inputs that are not suites; a suite of such a name is recorded as "suite dev".
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")
 Encode = Callable[[list[str]], Any]
 Suites = Mapping[str, Pairs | TransferTask]
@@ -43,19 +43,23 @@ Suites = Mapping[str, Pairs | TransferTask]
 class Report:
     """The results of an evaluation; `table` shows them x 100.
 
-    metrics: suite -> {"spearman", "n", "subsets", "kcc", "ndcg", "queries"} in [-1, 1], for
-        transfer tasks {"accuracy", "n", "f1" (of pairs), "dev_accuracy", "classifier"};
-        "sts-average" and "transfer-average" of all seven.
-    scores: suite, subset, pair_id, gold, predicted (classes by number). rankings: as
-        `ranking_table` returns them."""
+    Attributes:
+        metrics: suite -> {"spearman", "n", "subsets", "kcc", "ndcg", "queries"} in [-1, 1], for
+            transfer tasks {"accuracy", "n", "f1" (of pairs), "dev_accuracy", "classifier"};
+            "sts-average" and "transfer-average" of all seven.
+        scores: suite, subset, pair_id, gold, predicted (classes by number).
+        rankings: As `ranking_table` returns them.
+    """
 
     metrics: dict[str, Any]
     scores: pd.DataFrame = field(repr=False)
     rankings: pd.DataFrame = field(repr=False)
 
     def table(self) -> pd.DataFrame:
-        """Return suite, pairs, Spearman, KCC, NDCG, queries, classified, accuracy, F1, x 100,
-        without empty columns."""
+        """Return the metrics x 100 with a row for each suite, without empty columns.
+
+        Columns: suite, pairs, Spearman, KCC, NDCG, queries, classified, accuracy, F1.
+        """
         return metrics_table(self.metrics)
 
     def _repr_html_(self) -> str:
@@ -89,6 +93,10 @@ def evaluate(
             over its subsets, plain ("mean") or weighted by size ("wmean").
         classifier: Of the transfer tasks, see `classify`.
 
+    Example:
+        report = evaluate(encoder, ["stsb-test", "mr"])
+        report.table()
+
     Raises:
         RunError: The run is not trained to its end, or contains another evaluation.
         DataError, EncoderError: A suite is unknown or of another kind, or a score is not finite.
@@ -101,64 +109,84 @@ def evaluate(
             raise RunError(
                 f"the training of {run.path} has not finished; call fit(..., run=run) first"
             )
-        if run.has(stage):
+        is_stored = run.has(stage)
+        if is_stored:
             _require_same(run, stage, data, how, classifier)
         inputs = {}
         for name, dataset in data.items():
             role = f"suite {name}" if name in _ROLES else name
             inputs[role] = dataset.source, dataset.checksum
+        # Before a stored result is read, too: a suite that has changed since is refused here.
         run.record(inputs)
-        if run.has(stage):
+        if is_stored:
             return Report(run.metrics(stage), run.scores(stage), run.rankings(stage))
+    report = _score_suites(model, data, how, classifier)
+    if run is not None:
+        run.write_evaluation(report.metrics, report.scores, report.rankings, stage)
+    return report
+
+
+def _score_suites(model: Any, data: Suites, how: str, classifier: Classifier) -> Report:
     metrics: dict[str, Any] = {}
     scores = []
     rankings = []
     for suite, dataset in data.items():
+        columns: dict[str, Any] = {"suite": suite, "subset": ""}
         if isinstance(dataset, TransferTask):
             metrics[suite], predicted = classify(_vectors_of(model), dataset, classifier)
-            rows = None, range(len(dataset)), labels(dataset.judged)
+            ids = range(len(dataset))
+            gold = labels(dataset.judged)
         else:
             predicted = _predict(model, dataset)
             metrics[suite], ranked = _score_pairs(suite, dataset, predicted, how)
-            rankings.append(ranked)
-            rows = dataset.subset, dataset.pair_id, dataset.gold
-        scores.append(_score_rows(suite, *rows, predicted))
+            # Empty tables have no column types, and would change those of the others.
+            if len(ranked):
+                rankings.append(ranked)
+            ids = dataset.pair_id
+            gold = dataset.gold
+            columns["subset"] = dataset.subset or ""
+        columns["pair_id"] = list(map(str, ids))
+        columns["gold"] = gold.astype(float)
+        columns["predicted"] = predicted.astype(float)
+        scores.append(pd.DataFrame(columns))
     for average, names in AVERAGES.items():
-        if metrics.keys() >= {*names}:
-            seven = [metrics[name] for name in names]
-            shared = [name for name in _AVERAGED if all(name in values for values in seven)]
-            metrics[average] = {
-                name: float(np.mean([values[name] for values in seven])) for name in shared
-            }
-    # Empty tables have no column types, and concatenating them would change those of the others.
-    rankings = [table for table in rankings if len(table)] or [pd.DataFrame(columns=list(COLUMNS))]
-    report = Report(
-        metrics, pd.concat(scores, ignore_index=True), pd.concat(rankings, ignore_index=True)
+        if {*names} <= metrics.keys():
+            means = {}
+            for measure in _AVERAGED:
+                values = [metrics[name].get(measure) for name in names]
+                if None not in values:
+                    means[measure] = float(np.mean(values))
+            metrics[average] = means
+    tables = rankings or [pd.DataFrame(columns=list(RANKING_COLUMNS))]
+    return Report(
+        metrics, pd.concat(scores, ignore_index=True), pd.concat(tables, ignore_index=True)
     )
-    if run is not None:
-        run.write_evaluation(metrics, report.scores, report.rankings, stage)
-    return report
 
 
 def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Run:
-    """Return the finished run `<root>/base/<digest>-s0` of a model as it is; one that exists is
-    read."""
+    """Return the finished run `<root>/base/<digest>-s0` of a model as it is, reading a stored one.
+
+    Example:
+        run = evaluate_model(BaselineConfig(encoder="english-encoder"), "runs")
+    """
     if finished := finished_run(config, runs_root):
         if config.precision == "auto" and "precision" not in finished.facts():
             _LOG.warning(
                 "%s was evaluated by an earlier version, perhaps in bf16; for scores in "
-                "fp32: workbench rm %s, then "
-                "evaluate again",
-                *(finished.path, finished.path),
+                "fp32: workbench rm %s, then evaluate again",
+                finished.path,
+                finished.path,
             )
         return finished
     model = load_baseline(config)
     suites = load_suites(config)
+    # Training may choose bf16; published numbers of a model as it is are of fp32.
     precision = "fp32" if config.precision == "auto" else config.precision
     run = Run.open(config, runs_root)
     try:
         if not run.finished:  # by another process meanwhile
-            source = getattr(getattr(model, "encoder", model), "source", None)
+            encoder = getattr(model, "encoder", model)
+            source = getattr(encoder, "source", None)  # tf-idf has none
             # There is nothing to train.
             run.record(trained=True, source=source, precision=precision)
             evaluate(model, suites, run=run, classifier=config.classifier)
@@ -168,20 +196,24 @@ def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Ru
 
 
 def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None) -> Any:
-    """Load the baseline of `config`; whitening and tfidf are fitted on `sentences`, by default on
-    `config.fit_on`.
+    """Load the baseline of `config`.
 
-    Its `encode(sentences)` returns unit rows, float32, on the CPU; zeros for a sentence without a
-    known word."""
+    Args:
+        config: Its settings.
+        sentences: Those that whitening and tfidf are fitted on, by default `config.fit_on`.
+
+    Returns:
+        A model whose `encode(sentences)` returns unit rows, float32, on the CPU; zeros for a
+        sentence without a known word.
+    """
     if sentences is None and config.kind in ("whitening", "tfidf"):
         sentences = load_sentences(config.fit_on, limit=config.fit_limit).sentences
     if config.kind == "tfidf":
         return TfIdf(sentences or [], words=config.words)
     checkpoint = find_checkpoint(config.encoder, config.revision)
     if config.template:
-        spec = EncodingSpec(
-            "mask", config.template, ".", ".?\"'"
-        )  # sentences end as PromptBERT ends them
+        # Sentences end as PromptBERT ends them.
+        spec = EncodingSpec("mask", config.template, ".", ".?\"'")
     else:
         spec = checkpoint.spec(config.pooling) or EncodingSpec("cls")
     encoder: Any = load_encoder(checkpoint, spec, precision=config.precision, device=config.device)
@@ -200,7 +232,8 @@ def dev_values(method: Method, dev: Pairs) -> tuple[dict[str, float], np.ndarray
     """Return the values of dev, and the score of each pair, [n].
 
     They are dev_spearman and, if the method embeds sentences, dev_alignment (gold above 4 of 5) and
-    dev_uniformity."""
+    dev_uniformity.
+    """
     geometry = {}
     if method.pairwise:
         scores = _predict(method, dev)
@@ -216,8 +249,11 @@ def dev_values(method: Method, dev: Pairs) -> tuple[dict[str, float], np.ndarray
 
 
 def encoder_of(model: Any) -> Encode:
-    """Return the model's `encode`, or the model itself if it is a function. Raises EncoderError for
-    anything else."""
+    """Return the model's `encode`, or the model itself if it is a function.
+
+    Raises:
+        EncoderError: It is neither.
+    """
     encode = getattr(model, "encode", model)
     if not callable(encode) or isinstance(model, str):  # str.encode is another function
         raise EncoderError(
@@ -254,11 +290,8 @@ def _load(suites: Suites | Sequence[str] | str) -> Suites:
     names = [suites] if isinstance(suites, str) else suites
     if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
         return load_suites(names)
-    if not (
-        isinstance(suites, Mapping)
-        and suites
-        and {*map(type, suites.values())} <= {Pairs, TransferTask}
-    ):
+    kinds = set(map(type, suites.values())) if isinstance(suites, Mapping) else set()
+    if not kinds or not kinds <= {Pairs, TransferTask}:
         raise DataError(
             "suites must be names such as ['stsb-test', 'mr'], or scored pairs and "
             "transfer tasks by name"
@@ -271,55 +304,41 @@ def _load(suites: Suites | Sequence[str] | str) -> Suites:
     return suites
 
 
-def _score_rows(
-    suite: str, subset: list[str] | None, ids: Any, gold: np.ndarray, predicted: np.ndarray
-) -> Any:
-    return pd.DataFrame(
-        {
-            "suite": suite,
-            "subset": subset or "",
-            "pair_id": list(map(str, ids)),
-            "gold": gold.astype(float),
-            "predicted": predicted.astype(float),
-        }
-    )
-
-
 def _require_same(run: Run, stage: str, suites: Suites, how: str, classifier: str) -> None:
     """Raise RunError if the evaluation that the run contains is not the one asked for."""
-    metrics = run.metrics(stage)
-    stored = [name for name, values in metrics.items() if "n" in values]  # the averages have none
-    options = {
-        values.get(name) for values in metrics.values() for name in ("aggregation", "classifier")
-    }
-    others = options - {None, how, classifier}
+    stored = []
+    others = set()
+    for name, values in run.metrics(stage).items():
+        if "n" in values:  # the averages have none
+            stored.append(name)
+        others |= {values.get("aggregation", how), values.get("classifier", classifier)}
+    others -= {how, classifier}
     if stored != list(suites) or others:
+        content = ", ".join([*stored, *others])
         asked = ", ".join([*suites, how, classifier])
-        text = (
-            f"{run.path} contains an evaluation of {', '.join([*stored, *others])}, not of {asked}"
+        raise RunError(
+            f"{run.path} contains an evaluation of {content}, not of {asked}; evaluate without run="
         )
-        raise RunError(f"{text}; evaluate without run=")
 
 
 def _score_pairs(
     suite: str, pairs: Pairs, predicted: np.ndarray, how: str
 ) -> tuple[dict[str, Any], pd.DataFrame]:
-    correlation = spearman_by_subset(pairs.gold, predicted, pairs.subset, how=how)
+    gold = pairs.gold
+    correlation = spearman_by_subset(gold, predicted, pairs.subset, how=how)
     if np.isnan(correlation):
         _LOG.warning(
             "%s: Spearman is undefined: fewer than two pairs, or all scores or all "
             "labels are equal",
             suite,
         )
-    values: dict[str, Any] = {"n": len(pairs.gold), "spearman": correlation}
+    values: dict[str, Any] = {"n": len(gold), "spearman": correlation}
     if pairs.subset is not None:
-        values["aggregation"] = how
-        values["subsets"] = subsets = {}
-        for name, rows in pd.Series(pairs.gold).groupby(pairs.subset, sort=False).indices.items():
-            subsets[name] = {
-                "spearman": spearman(pairs.gold[rows], predicted[rows]),
-                "n": len(rows),
-            }
+        subsets = {}
+        for name, rows in pd.Series(gold).groupby(pairs.subset, sort=False).indices.items():
+            own = spearman(gold[rows], predicted[rows])
+            subsets[name] = {"spearman": own, "n": len(rows)}
+        values |= {"aggregation": how, "subsets": subsets}
     ranked = ranking_table(pairs, predicted, suite)
     if len(ranked):
         queries: Any = per_query_metrics(ranked)
@@ -332,14 +351,20 @@ def _score_pairs(
 
 
 def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
-    """Return suite, query_id, query, kcc, ndcg, n: how well each query's ranking keeps the order of
-    gold.
+    """Return how well the ranking of each query keeps the order of gold.
 
-    kcc is tau-b, in [-1, 1]; ndcg has linear gain, in [0, 1]; each is nan for a query where it is
-    undefined (all labels or all scores equal). n counts the targets."""
+    Args:
+        table: As `ranking_table` returns it.
+
+    Returns:
+        suite, query_id, query; kcc, tau-b, in [-1, 1]; ndcg, of linear gain, in [0, 1]; each is
+        nan for a query where it is undefined (all labels or all scores equal); n, the number of
+        targets.
+    """
+    key = ["suite", "query_id", "query"]
     rows = []
-    for key, group in table.groupby(["suite", "query_id", "query"], sort=False):
-        gold = group["gold"]
-        scores = group["score"]
-        rows.append([*key, kendall(gold, scores), ndcg(gold, scores), len(group)])
-    return pd.DataFrame(rows, columns=["suite", "query_id", "query", "kcc", "ndcg", "n"])
+    for names, group in table.groupby(key, sort=False):
+        gold = group["gold"].to_numpy()
+        scores = group["score"].to_numpy()
+        rows.append([*names, kendall(gold, scores), ndcg(gold, scores), len(group)])
+    return pd.DataFrame(rows, columns=[*key, "kcc", "ndcg", "n"])

@@ -59,17 +59,17 @@ def classify(
     accuracies = []
     dev_accuracies = []
     for train, test, dev, places in _splits(encode, task):
+        trials = [(train, dev)] if dev else [fold[:2] for fold in _folds(task.name, train)]
         right = []
-        for some, held, _ in [(train, dev, None)] if dev else _folds(task.name, train):
-            right.append(
-                [np.mean(predict(held[0]) == held[1]) for predict in fit(some, held, strengths)]
-            )
-        # SentEval compares what it prints.
+        for rest, (x, y) in trials:
+            right.append([np.mean(predict(x) == y) for predict in fit(rest, (x, y), strengths)])
+        # SentEval compares what it prints: of equal shares the first strength is chosen.
         shares = [round(float(mean), 4) for mean in np.mean(right, axis=0)]
         best = int(np.argmax(shares))
         (predict,) = fit(train, dev, [strengths[best]])
-        predicted[places] = predict(test[0])
-        accuracies.append(np.mean(predicted[places] == test[1]))
+        x, y = test
+        predicted[places] = predict(x)
+        accuracies.append(np.mean(predicted[places] == y))
         dev_accuracies.append(shares[best])
     values: dict[str, Any] = {
         "n": len(task),
@@ -88,21 +88,21 @@ def _splits(
     encode: Callable[[list[str]], Any], task: TransferTask
 ) -> Iterator[tuple[Rows, Rows, Rows | None, Any]]:
     """Yield train, test, dev or None, and the positions of the test rows in the task."""
-    vectors, places = distinct_vectors(
-        encode, *(side for data in task.splits.values() for side in data.texts)
-    )
-    each = iter(places)
+    sides = [side for data in task.splits.values() for side in data.texts]
+    # All splits at once: a sentence of several is encoded once.
+    vectors, places = distinct_vectors(encode, *sides)
+    vectors_of_sides = (vectors[place] for place in places)
     rows = {}
     order = {}
     for name, data in task.splits.items():
         classes = labels(data)
         lengths = [[len(text.split()) for text in side] for side in data.texts]
-        by_length = np.lexsort([classes, *reversed(lengths)])  # then by class, as SentEval
-        x, *other = (vectors[np.asarray(next(each))[by_length]] for _ in lengths)
-        for y in other:
+        order[name] = np.lexsort([classes, *reversed(lengths)])  # then by class, as SentEval
+        x = next(vectors_of_sides)
+        if len(data.texts) == 2:
+            y = next(vectors_of_sides)
             x = np.hstack([np.abs(x - y), x * y])
-        order[name] = by_length
-        rows[name] = x, classes[by_length]
+        rows[name] = _take_rows((x, classes), order[name])
     if "all" in rows:
         for train, test, places in _folds(task.name, rows["all"]):
             yield train, test, None, order["all"][places]
@@ -114,10 +114,13 @@ def _folds(name: str, rows: Rows) -> Iterator[tuple[Rows, Rows, np.ndarray]]:
     """Yield the other rows, the rows of the fold, and their positions."""
     from sklearn.model_selection import StratifiedKFold
 
-    fewest = np.unique(rows[1], return_counts=True)[1].min()
-    if fewest < FOLDS:
-        raise DataError(f"{name}: a class has {fewest} rows; {FOLDS} folds need at least {FOLDS}")
-    for others, own in StratifiedKFold(FOLDS, shuffle=True, random_state=SEED).split(*rows):
+    _, sizes = np.unique(rows[1], return_counts=True)
+    if min(sizes) < FOLDS:
+        raise DataError(
+            f"{name}: a class has {min(sizes)} rows; {FOLDS} folds need at least {FOLDS}"
+        )
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=SEED)
+    for others, own in folds.split(*rows):
         yield _take_rows(rows, others), _take_rows(rows, own), own
 
 
@@ -128,18 +131,25 @@ def _take_rows(rows: Rows, which: np.ndarray) -> Rows:
 def _fit_sklearn(train: Rows, _: Rows | None, strengths: Sequence[float]) -> list[Predict]:
     from sklearn.linear_model import LogisticRegression
 
-    return [
-        LogisticRegression(C=strength, max_iter=2000).fit(*train).predict for strength in strengths
-    ]
+    models = [LogisticRegression(C=strength, max_iter=2000) for strength in strengths]
+    return [model.fit(*train).predict for model in models]
 
 
 def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> list[Predict]:
-    """Train one linear layer per weight decay by Adam; keep the best on `held`, by default on 5% of
-    `train`.
+    """Train one linear layer per weight decay by Adam; keep the best on held-out rows.
 
     It is evaluated after every four epochs, 200 at most, and stops at the sixth time in all that it
     is not better than before, as in SentEval. The same rows give the same weights. All layers start
-    alike and read the rows in one order, so they are trained as the rows of one layer."""
+    alike and read the rows in one order, so they are trained as the rows of one layer.
+
+    Args:
+        train: Features and classes.
+        held: The held-out rows, by default 5% of `train`.
+        strengths: The weight decays.
+
+    Raises:
+        DataError: `train` is too small to hold out 5% of it.
+    """
     order = np.random.RandomState(SEED)  # SentEval's generator
     layers = _Layers(train[0].shape[1], int(train[1].max()) + 1, strengths)
     if held is None:
@@ -152,31 +162,30 @@ def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> 
             )
         held = _take_rows(train, shuffled[:cut])
         train = _take_rows(train, shuffled[cut:])
-    x, y = _tensors(train)
-    dev_x, dev_y = _tensors(held)
+    x, y = map(torch.from_numpy, train)
+    x = x.float()
+    dev_x, dev_y = map(torch.from_numpy, held)
+    dev_x = dev_x.float()
     optimizer = torch.optim.Adam([layers.weight, layers.bias], fused=True)
     kept = copy.deepcopy(layers)
     best = torch.full_like(layers.decay[:, 0], -1)
-    worse = torch.zeros_like(best)
+    failures = torch.zeros_like(best)
     for _ in range(_CHECKS):
-        training = worse <= _TENACITY
-        if not training.any():
+        is_training = failures <= _TENACITY
+        if not is_training.any():
             break
         for _ in range(_EPOCHS):
             for batch in torch.from_numpy(order.permutation(len(x))).split(_BATCH):
                 layers.backward(x[batch], y[batch])
                 optimizer.step()
         accuracy = (layers.predict(dev_x) == dev_y).float().mean(dim=1)
-        better = training & (accuracy > best)
-        kept.weight[better] = layers.weight[better]
-        kept.bias[better] = layers.bias[better]
-        best = torch.where(better, accuracy, best)
-        worse += ~better
+        # A layer that has stopped is trained on with the others, and kept no more.
+        is_better = is_training & (accuracy > best)
+        kept.weight[is_better] = layers.weight[is_better]
+        kept.bias[is_better] = layers.bias[is_better]
+        best = torch.where(is_better, accuracy, best)
+        failures += ~is_better
     return [partial(_predict_one, kept, layer) for layer in range(len(strengths))]
-
-
-def _tensors(rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.from_numpy(rows[0]).float(), torch.from_numpy(rows[1]).long()
 
 
 def _predict_one(layers: "_Layers", layer: int, rows: np.ndarray) -> np.ndarray:
@@ -187,19 +196,21 @@ class _Layers:
     """Linear layers with one start and the same rows, each with its own weight decay."""
 
     def __init__(self, width: int, classes: int, strengths: Sequence[float]):
+        # The start is that of the seed, and the user's generator is left as it was.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(SEED)
             layer = nn.Linear(width, classes)
-        self.weight = layer.weight.detach().repeat(len(strengths), 1, 1)
-        self.bias = layer.bias.detach().repeat(len(strengths), 1)
+        count = len(strengths)
+        self.weight = layer.weight.detach().repeat(count, 1, 1)
+        self.bias = layer.bias.detach().repeat(count, 1)
         self.decay = torch.tensor(strengths)[:, None]
-        self.each = torch.eye(classes)
+        self.one_hot = torch.eye(classes)
 
     def logits(self, x: torch.Tensor) -> torch.Tensor:
         """Return [rows, layers, classes]."""
-        return functional.linear(x, self.weight.flatten(0, 1), self.bias.flatten()).unflatten(
-            1, self.bias.shape
-        )
+        # One product for all layers: as the rows of one matrix they share each batch.
+        logits = functional.linear(x, self.weight.flatten(0, 1), self.bias.flatten())
+        return logits.unflatten(1, self.bias.shape)
 
     def predict(self, x: torch.Tensor) -> torch.Tensor:
         """Return the classes [layers, rows]."""
@@ -207,8 +218,9 @@ class _Layers:
 
     def backward(self, x: torch.Tensor, y: torch.Tensor) -> None:
         """Set the gradients of cross-entropy, and of the decay as Adam adds it."""
-        wrong = (self.logits(x).softmax(dim=2) - self.each[y, None]) / len(x)
-        self.weight.grad = (
-            (wrong.flatten(1).T @ x).view_as(self.weight).add_(self.decay[..., None] * self.weight)
-        )
-        self.bias.grad = wrong.sum(dim=0).add_(self.decay * self.bias)
+        # Written out: a layer of this size needs no graph of autograd.
+        probabilities = self.logits(x).softmax(dim=2)
+        errors = (probabilities - self.one_hot[y, None]) / len(x)
+        gradient = (errors.flatten(1).T @ x).view_as(self.weight)
+        self.weight.grad = gradient.add_(self.decay[..., None] * self.weight)
+        self.bias.grad = errors.sum(dim=0).add_(self.decay * self.bias)

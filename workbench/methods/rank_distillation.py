@@ -15,7 +15,7 @@ from workbench.errors import EncoderError
 from workbench.losses import kept_pairs, rank_mse
 from workbench.methods.base import ContrastiveMethod
 from workbench.methods.rank_targets import RankTargets, draw_corpus
-from workbench.ranks import Corpus
+from workbench.methods.rank_vectors import Corpus
 from workbench.runs import is_finished, run_path
 from workbench.teachers import Teacher, cached_embeddings, load_teacher
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from workbench.data import Pairs
 from workbench.losses import corpus_covariance, full_precision, gaussian_rank_similarity, widest
+from workbench.methods.rank_vectors import Corpus, rank_vectors
 from workbench.metrics import similar_third, spearman_by_subset, uniformity
-from workbench.ranks import Corpus, rank_vectors
 
 _BLOCK_NUMBERS = 2**25  # of one block of rank vectors: 128 MiB
 _PIECE = 4096  # corpus sentences whose products are summed in the tensors' own precision

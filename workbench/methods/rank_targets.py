@@ -15,7 +15,7 @@ from workbench.data import Sentences
 from workbench.errors import DataError, EncoderError, SettingError
 from workbench.losses import corpus_covariance, full_precision, gaussian_rank_similarity
 from workbench.methods.distributed import gather_rows
-from workbench.ranks import Corpus, rank_vectors
+from workbench.methods.rank_vectors import Corpus, rank_vectors
 
 _LOG = logging.getLogger("workbench")
 _CORPUS_FILE = "corpus.json.gz"

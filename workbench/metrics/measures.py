@@ -1,5 +1,4 @@
-"""Metrics of one model: agreement of scores [n] with the order of gold [n], and the geometry of
-vectors [n, d].
+"""Metrics of one model: agreement of scores [n] with gold [n], and the geometry of vectors [n, d].
 
 Agreement is over all pairs or over the targets of a query; for one with 8 targets the calls of
 scipy and scikit-learn take 3 to 15 times as long. Alignment and uniformity, on the unit sphere, are
@@ -29,7 +28,8 @@ _GAINS = {"linear": np.asarray, "exponential": lambda relevance: np.exp2(relevan
 
 def paired_numbers(gold: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return both as float64 vectors; raise ValueError unless they have one length and no nan."""
-    first, second = np.asarray(gold, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    first = np.asarray(gold, dtype=np.float64)
+    second = np.asarray(predicted, dtype=np.float64)
     if first.ndim != 1 or first.shape != second.shape:
         raise ValueError(
             f"gold and predicted have shapes {first.shape} and {second.shape}; they must "
@@ -44,22 +44,26 @@ def paired_numbers(gold: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, n
 
 
 def average_ranks(values: ArrayLike) -> np.ndarray:
-    """Return ranks from 1, ascending, averaged over ties: scipy.stats.rankdata without its cost for
-    short lists."""
+    """Return ranks from 1, ascending, averaged over ties.
+
+    This is scipy.stats.rankdata without its cost for short lists.
+    """
     _, place, size = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
-    return (np.cumsum(size) - (size - 1) / 2)[place]
+    average = np.cumsum(size) - (size - 1) / 2
+    return average[place]
 
 
 def spearman(gold: ArrayLike, predicted: ArrayLike) -> float:
-    """Return Spearman's correlation: Pearson's correlation of the ranks, which are averaged over
-    ties.
+    """Return Spearman's correlation: Pearson's correlation of the tie-averaged ranks.
 
     It is in [-1, 1], and nan if one side is constant or n < 2.
     """
-    first, second = paired_numbers(gold, predicted)
-    a, b = centred_ranks(first), centred_ranks(second)
-    squares = (a @ a) * (b @ b)
-    return float(np.clip(a @ b / np.sqrt(squares), -1, 1)) if squares > 0 else float("nan")
+    first, second = map(centred_ranks, paired_numbers(gold, predicted))
+    squares = (first @ first) * (second @ second)
+    if squares == 0:
+        return float("nan")
+    # Rounding can leave the range by an ulp.
+    return float(np.clip(first @ second / np.sqrt(squares), -1, 1))
 
 
 def centred_ranks(values: ArrayLike) -> np.ndarray:
@@ -69,32 +73,40 @@ def centred_ranks(values: ArrayLike) -> np.ndarray:
 
 
 def kendall(gold: ArrayLike, predicted: ArrayLike) -> float:
-    """Return Kendall's tau-b: (concordant - discordant) / sqrt((pairs - ties in gold)(pairs - ties
-    in predicted)).
+    """Return Kendall's tau-b, in [-1, 1]; nan if one side is constant or n < 2.
 
-    It is in [-1, 1], and nan if one side is constant or n < 2.
+    It is (concordant - discordant) / sqrt((pairs - ties in gold)(pairs - ties in predicted)).
     """
     first, second = paired_numbers(gold, predicted)
-    if len(first) <= _SHORT:
-        a, b = (
-            np.greater.outer(side, side) - np.less.outer(side, side) * 1.0
-            for side in (first, second)
-        )
-        pairs = np.square(a).sum() * np.square(b).sum()
-        return float((a * b).sum() / np.sqrt(pairs)) if pairs else float("nan")
-    from scipy.stats import kendalltau
+    if len(first) > _SHORT:
+        from scipy.stats import kendalltau
 
-    return float(kendalltau(first, second).statistic)  # pyright: ignore[reportAttributeAccessIssue]
+        return float(kendalltau(first, second).statistic)  # pyright: ignore[reportAttributeAccessIssue]
+    # Each pair twice, in the numerator and under the root: the factors of 2 cancel.
+    a, b = map(_pairwise_order, (first, second))
+    untied = np.square(a).sum() * np.square(b).sum()
+    return float((a * b).sum() / np.sqrt(untied)) if untied else float("nan")
+
+
+def _pairwise_order(values: np.ndarray) -> np.ndarray:
+    """Return [n, n]: 1 where the row's value is larger than the column's, -1 where it is less."""
+    return np.greater.outer(values, values) - np.less.outer(values, values) * 1.0
 
 
 def ndcg(gold: ArrayLike, predicted: ArrayLike, *, gain: str = "linear") -> float:
-    """Return the discounted gain of the predicted order, divided by that of the best order, over
-    the full list.
+    """Return the discounted gain of the predicted order, divided by that of the best order.
 
-    DCG = sum_r gain_r / log2(r + 1), rank r = 1 first; targets with tied predictions share their
-    mean gain, as in scikit-learn. `gold` are relevances g >= 0, whose gain is g ("linear", which
-    fits the range that RankCSE prints) or 2^g - 1 ("exponential"). The value is in [0, 1]; nan for
-    fewer than two targets or if all relevances are 0."""
+    DCG = sum_r gain_r / log2(r + 1), rank r = 1 first, over the full list; targets with tied
+    predictions share their mean gain, as in scikit-learn.
+
+    Args:
+        gold: Relevances g >= 0.
+        predicted: Scores, larger is better.
+        gain: g ("linear", which fits the range that RankCSE prints) or 2^g - 1 ("exponential").
+
+    Returns:
+        A value in [0, 1]; nan for fewer than two targets or if all relevances are 0.
+    """
     relevance, scores = paired_numbers(gold, predicted)
     if (relevance < 0).any():
         raise ValueError(
@@ -104,12 +116,14 @@ def ndcg(gold: ArrayLike, predicted: ArrayLike, *, gain: str = "linear") -> floa
         return float("nan")
     gains = _GAINS[gain](relevance)
     discounts = 1 / np.log2(np.arange(len(gains)) + 2)
-    _, group, size = np.unique(-scores, return_inverse=True, return_counts=True)
-    ends = np.cumsum(size)
-    discount_sums = np.diff(np.cumsum(discounts)[ends - 1], prepend=0.0)
-    reached = (np.bincount(group, weights=gains) / size) @ discount_sums
+    # A tie of s targets has the mean of their gains at each of its s ranks.
+    _, tie, size = np.unique(-scores, return_inverse=True, return_counts=True)
+    last_rank = np.cumsum(size) - 1
+    discount_sums = np.diff(np.cumsum(discounts)[last_rank], prepend=0.0)
+    mean_gains = np.bincount(tie, weights=gains) / size
+    best = np.sort(gains)[::-1] @ discounts
     # The sums of a perfect order round apart.
-    return float(min(reached / (np.sort(gains)[::-1] @ discounts), 1.0))
+    return float(min(mean_gains @ discount_sums / best, 1.0))
 
 
 def spearman_by_subset(
@@ -117,15 +131,21 @@ def spearman_by_subset(
 ) -> float:
     """Return Spearman's correlation of a dataset that consists of subsets, as STS12 to STS16 do.
 
-    `subset` has the subset of each pair. `how` is "all": one correlation over all pairs (SimCSE and
-    the methods here); "mean": the mean over subsets; or "wmean": weighted by their sizes
-    (BERT-flow, whitening). They differ by points."""
+    Args:
+        gold: [n].
+        predicted: [n].
+        subset: The subset of each pair.
+        how: "all": one correlation over all pairs (SimCSE and the methods here); "mean": the mean
+            over subsets; or "wmean": weighted by their sizes (BERT-flow, whitening). They differ
+            by points.
+    """
     first, second = paired_numbers(gold, predicted)
     if how == "all" or subset is None:
         return spearman(first, second)
-    rows = rows_by_set(subset, len(first))
-    weights = {"mean": None, "wmean": list(map(len, rows))}[how]
-    return float(np.average([spearman(first[row], second[row]) for row in rows], weights=weights))
+    sets = rows_by_set(subset, len(first))
+    weights = {"mean": None, "wmean": list(map(len, sets))}[how]
+    correlations = [spearman(first[rows], second[rows]) for rows in sets]
+    return float(np.average(correlations, weights=weights))
 
 
 def rows_by_set(sets: Sequence[str] | None, count: int) -> list[np.ndarray]:
@@ -140,8 +160,10 @@ def rows_by_set(sets: Sequence[str] | None, count: int) -> list[np.ndarray]:
 
 
 def similar_third(gold: ArrayLike, scale: tuple[float, float]) -> np.ndarray:
-    """Return the mask of the similar third: gold [n] above 0.67 of the way up its scale
-    (RankEncoder figure 5)."""
+    """Return the mask of the similar third: gold above 0.67 of the way up its scale.
+
+    This is the set of RankEncoder figure 5; `gold` is [n].
+    """
     low, high = scale
     return np.asarray(gold) > low + 0.67 * (high - low)
 
@@ -150,8 +172,11 @@ def similar_third(gold: ArrayLike, scale: tuple[float, float]) -> np.ndarray:
 class RankingGroup:
     """One query with its targets, in the order of the pairs; iteration yields the targets.
 
-    pairs: the index of each target's pair, so that `predicted[group.pairs]` are the targets'
-        scores. gold: [targets]."""
+    Attributes:
+        pairs: The index of each target's pair, so that `predicted[group.pairs]` are the targets'
+            scores.
+        gold: [targets].
+    """
 
     query: str
     targets: tuple[str, ...]
@@ -165,13 +190,14 @@ class RankingGroup:
 def ranking_groups(
     sentence1: Sequence[str], sentence2: Sequence[str], gold: ArrayLike
 ) -> dict[str, RankingGroup]:
-    """Return query -> RankingGroup of every sentence in more than three pairs, in order of first
-    appearance.
+    """Return query -> RankingGroup of every sentence in more than three pairs.
 
-    A sentence counts on both sides, a pair of a sentence with itself once; repeated pairs are
-    separate targets. STS-B test has 19 such queries: quote the number together with any mean
-    (RankCSE app. G)."""
+    Queries are in order of first appearance. A sentence counts on both sides, a pair of a sentence
+    with itself once; repeated pairs are separate targets. STS-B test has 19 such queries: quote the
+    number together with any mean (RankCSE app. G).
+    """
     labels = np.asarray(gold, dtype=np.float64)
+    # Targets by the index of their pair, so that a pair of a sentence with itself counts once.
     members = defaultdict[str, dict[int, str]](dict)
     for index, (first, second, _) in enumerate(zip(sentence1, sentence2, labels, strict=True)):
         members[first][index] = second
@@ -188,21 +214,25 @@ def alignment(a: ArrayLike, b: ArrayLike) -> float:
     """Return the mean of ||a_i - b_i||^2 over positive pairs, after normalising.
 
     `a` and `b` are [n, d], the two sides of the pairs (in the papers: those with gold above 4 of
-    5). The value is in [0, 4], smaller is better; nan without pairs, or if a vector is zero."""
-    first, second = _directions(a), _directions(b)
+    5). The value is in [0, 4], smaller is better; nan without pairs, or if a vector is zero.
+    """
+    first = _directions(a)
+    second = _directions(b)
     if first.shape != second.shape:
         raise ValueError(
             f"a and b have shapes {first.shape} and {second.shape}; they must be equal"
         )
-    return float(np.square(first - second).sum(axis=1).mean()) if len(first) else float("nan")
+    if not len(first):
+        return float("nan")
+    return float(np.square(first - second).sum(axis=1).mean())
 
 
 def uniformity(x: ArrayLike) -> float:
-    """Return the log of the mean of exp(-2 ||x_i - x_j||^2) over pairs of rows i < j, after
-    normalising.
+    """Return the log of the mean of exp(-2 ||x_i - x_j||^2) over pairs of rows i < j.
 
-    `x` is [n, d]. The value is in [-8, 0], smaller is better (evenly spread vectors of many
-    dimensions reach about -4); nan for fewer than two rows, or if a vector is zero."""
+    `x` is [n, d], and is normalised. The value is in [-8, 0], smaller is better (evenly spread
+    vectors of many dimensions reach about -4); nan for fewer than two rows, or if a vector is zero.
+    """
     rows = _directions(x)
     n = len(rows)
     if n < 2:
@@ -210,11 +240,12 @@ def uniformity(x: ArrayLike) -> float:
     total = 0.0
     for start in range(0, n, _ROWS):
         block = rows[start : start + _ROWS]
+        size = len(block)
         potential = (4 * block) @ rows[start:].T  # ||x - y||^2 = 2 - 2 x.y for unit rows
         potential -= 4
         np.exp(potential, out=potential)
-        # Its own pairs once.
-        total += potential[:, len(block) :].sum() + np.triu(potential[:, : len(block)], k=1).sum()
+        within = np.triu(potential[:, :size], k=1)  # pairs of the block itself, once
+        total += potential[:, size:].sum() + within.sum()
     return float(np.log(total / (n * (n - 1) / 2)))
 
 
@@ -228,18 +259,20 @@ def _directions(vectors: ArrayLike) -> np.ndarray:
 
 
 def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
-    """Return metrics.json as a table, correlations and accuracies x 100; columns that no suite has
-    are left out."""
+    """Return metrics.json as a table, correlations and accuracies x 100.
+
+    Columns that no suite has are left out.
+    """
     rows = []
     for suite, values in metrics.items():
         counted = "classified" if "accuracy" in values else "pairs"
         rows.append({"suite": suite, counted: values.get("n"), **values})
-    table: Any = pd.DataFrame(rows)
-    table = table.filter(
-        ["suite", "pairs", "spearman", "kcc", "ndcg", "queries", "classified", "accuracy", "f1"]
-    )
+    columns = ["suite", "pairs", "spearman", "kcc", "ndcg", "queries"]
+    columns += ["classified", "accuracy", "f1"]
+    table: Any = pd.DataFrame(rows).filter(columns)
     for name in table.columns[1:]:
-        table[name] = (
-            100 * table[name].astype(float) if name in _MEASURES else table[name].astype("Int64")
-        )
+        if name in _MEASURES:
+            table[name] = 100 * table[name].astype(float)
+        else:
+            table[name] = table[name].astype("Int64")
     return table.rename(columns=_MEASURES)

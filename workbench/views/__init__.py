@@ -29,17 +29,6 @@ from workbench.views.figures import (
     setting_sweep as setting_sweep,
     training_curve as training_curve,
 )
-from workbench.views.finished import (
-    chosen_on_dev as chosen_on_dev,
-    describe_runs as describe_runs,
-    finished_runs as finished_runs,
-    read_or_warn as read_or_warn,
-    response as response,
-    result_line as result_line,
-    seed_table as seed_table,
-    suite_scores as suite_scores,
-    warning_of as warning_of,
-)
 from workbench.views.notebooks import (
     LiveCurve as LiveCurve,
     Mechanism as Mechanism,
@@ -59,5 +48,16 @@ from workbench.views.papers import (
 )
 from workbench.views.phenomena import Phenomena as Phenomena, phenomena as phenomena
 from workbench.views.run_picker import RunPicker as RunPicker
+from workbench.views.run_tables import (
+    chosen_on_dev as chosen_on_dev,
+    describe_runs as describe_runs,
+    finished_runs as finished_runs,
+    read_or_warn as read_or_warn,
+    response as response,
+    result_line as result_line,
+    seed_table as seed_table,
+    suite_scores as suite_scores,
+    warning_of as warning_of,
+)
 from workbench.views.watched import WatchedRanking as WatchedRanking
 from workbench.views.why import Why as Why

@@ -1,5 +1,4 @@
-"""The widgets of the live views: a table over plain columns, a panel of HTML, and the frame of a
-view."""
+"""The widgets of the live views: a table of columns, a panel of HTML, and the frame of a view."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,28 +14,26 @@ from workbench.views._style import STYLES, inlined, problem_html
 
 HERE = Path(__file__).parent
 _RULES = [(HERE / "table.css").read_text(encoding="utf-8")]
-_RULES += [
-    f":is(.workbench-panel, .workbench-page) .{name} {{ {style} }}"
-    for name, style in STYLES.items()
-]
-_RULES += [
-    f".workbench-table .{name} {{ {style} }}"
-    for name, style in STYLES.items()
-    if name.startswith("shade")
-]
+for _name, _style in STYLES.items():
+    _RULES.append(f":is(.workbench-panel, .workbench-page) .{_name} {{ {_style} }}")
+# After the others, since a table is in a page, too.
+for _name, _style in STYLES.items():
+    if _name.startswith("shade"):
+        _RULES.append(f".workbench-table .{_name} {{ {_style} }}")
 STYLE_SHEET = "\n".join(_RULES)
 
 
 class TableWidget(anywidget.AnyWidget):
-    """The rows of a data frame, which a browser sorts, searches and limits; each choice is a trait,
-    set by both sides.
+    """The rows of a data frame, which a browser sorts, searches and limits.
 
-    `chosen` is a row number, -1 for none; `ticked` are row numbers; `sort` is [column, descending];
-    `limits` is column -> [low, high], both inclusive, None for no limit. `listed` has the numbers
-    of the rows that remain, in their order; the kernel computes it, so it is right without a
-    browser too."""
+    Each choice is a trait, set by both sides: `chosen` is a row number, -1 for none; `ticked` are
+    row numbers; `sort` is [column, descending]; `limits` is column -> [low, high], both inclusive,
+    None for no limit. `listed` has the numbers of the rows that remain, in their order; the kernel
+    computes it, so it is right without a browser too.
+    """
 
-    _esm, _css = HERE / "table.js", STYLE_SHEET
+    _esm = HERE / "table.js"
+    _css = STYLE_SHEET
     label = traitlets.Unicode("rows").tag(sync=True)
     note = traitlets.Unicode().tag(sync=True)  # follows the number of listed rows
     columns = traitlets.List().tag(sync=True)
@@ -55,13 +52,17 @@ class TableWidget(anywidget.AnyWidget):
     ) -> None:
         """Replace all rows.
 
-        columns: For each its name and, if needed, title, hover, digits, limit (True: limits in its
-            heading), error (the column of shares that shade it).
-        texts: A further text of each row, which is searched and not shown."""
+        Args:
+            frame: The rows.
+            columns: For each its name and, if needed, title, hover, digits, limit (True: limits in
+                its heading), error (the column of shares that shade it).
+            texts: A further text of each row, which is searched and not shown.
+        """
         self._frame = frame.reset_index(drop=True)
-        searched = {
-            name: list(map(str, frame[name])) for name in frame.select_dtypes(exclude="number")
-        }
+        numbers = frame.select_dtypes("number")
+        searched = {}
+        for name, values in frame.select_dtypes(exclude="number").items():
+            searched[name] = list(map(str, values))
         if texts:
             searched["searched"] = list(texts)
         rows = ["\n".join(row).casefold() for row in zip(*searched.values(), strict=True)]
@@ -69,9 +70,8 @@ class TableWidget(anywidget.AnyWidget):
         with self.hold_sync():
             self.columns = list(columns)
             self.extra = {}
-            self.data = {
-                name: _bytes(values) for name, values in frame.select_dtypes("number").items()
-            } | searched
+            # Numbers travel as bytes, so that nan and all digits arrive.
+            self.data = {name: _bytes(values) for name, values in numbers.items()} | searched
             self._list()
 
     def order_by(self, name: str, values: np.ndarray, sort: list[Any]) -> None:
@@ -95,7 +95,8 @@ class TableWidget(anywidget.AnyWidget):
         name, descending = self.sort
         if name in self._frame:
             values: Any = self._frame[name]
-            is_listed = is_listed[values.sort_values(ascending=not descending, kind="stable").index]
+            order = values.sort_values(ascending=not descending, kind="stable").index
+            is_listed = is_listed[order]
         self.listed = is_listed.index[is_listed].to_numpy()
         if self.chosen not in self.listed:
             self.chosen = int(self.listed[0]) if len(self.listed) else -1
@@ -106,10 +107,10 @@ def _bytes(values: Any) -> bytes:
 
 
 class Panel(anywidget.AnyWidget):
-    """HTML drawn by the kernel; `pressed` is called with the value of a button that is pressed in
-    it."""
+    """HTML drawn by the kernel; `pressed` is called with the value of a pressed button."""
 
-    _esm, _css = HERE / "panel.js", STYLE_SHEET
+    _esm = HERE / "panel.js"
+    _css = STYLE_SHEET
     html = traitlets.Unicode().tag(sync=True)
     scrolls = traitlets.Bool(False).tag(sync=True)  # whether new content is scrolled into sight
 
@@ -135,8 +136,10 @@ class View(ipywidgets.VBox):
             raise TypeError(
                 f"select has no {', '.join(sorted(unknown))}; it takes {', '.join(self.settable)}"
             )
-        for name in filter(values.__contains__, self.settable):
-            setattr(self, name, values[name])
+        # In their own order: a choice may change what a later one offers.
+        for name in self.settable:
+            if name in values:
+                setattr(self, name, values[name])
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         bundle: Any = super()._repr_mimebundle_(**kwargs)
@@ -147,7 +150,8 @@ class TypedView(View):
     """Fields, and next to them what is drawn from them while they are typed."""
 
     def __init__(self, controls: dict[str, Any]) -> None:
-        self.controls, self.panel = controls, Panel(layout={"width": "65%"})
+        self.controls = controls
+        self.panel = Panel(layout={"width": "65%"})
         for control in controls.values():
             control.observe(self._draw, "value")
         self._draw()
@@ -168,36 +172,42 @@ class TypedView(View):
 def dropdown(
     name: str, options: Mapping[Any, str], changed: Callable[..., None]
 ) -> ipywidgets.Dropdown:
-    """Return a list of choices, value -> text, that calls `changed` when the reader chooses
-    another."""
-    layout = {"width": "auto", "max_width": "22em", "min_width": "0"}
+    """Return a list of choices, value -> text, that calls `changed` when the reader chooses."""
     control = ipywidgets.Dropdown(
-        description=name, style={"description_width": "initial"}, layout=layout
+        description=name,
+        style={"description_width": "initial"},
+        layout={"width": "auto", "max_width": "22em", "min_width": "0"},
     )
     offer(control, options, next(iter(options), None))
+    # After the first choice, which is not the reader's.
     control.observe(changed, "value")
     return control
 
 
 def offer(control: ipywidgets.Dropdown, options: Mapping[Any, str], default: Any) -> None:
-    """Offer other choices, value -> text, and keep the value if it is among them; hide a list of
-    one."""
+    """Offer other choices, value -> text, and keep the value if possible; hide a list of one."""
     value = control.value if control.value in options else default
-    control.options, control.value = [(text, value) for value, text in options.items()], value
+    control.options = [(text, choice) for choice, text in options.items()]
+    control.value = value
     control.layout.display = None if len(options) > 1 else "none"
 
 
 def text_area(name: str, text: str, rows: int = 2) -> ipywidgets.Textarea:
     """Return a field for text with its name above it."""
-    layout = {"width": "98%", "flex_flow": "column"}
     return ipywidgets.Textarea(
-        text, description=name, rows=rows, style={"description_width": "initial"}, layout=layout
+        text,
+        description=name,
+        rows=rows,
+        style={"description_width": "initial"},
+        layout={"width": "98%", "flex_flow": "column"},
     )
 
 
 def value_of(name: str) -> property:
-    """Return a property that reads and sets the value of a view's control; TraitError for a value
-    without a choice."""
+    """Return a property that reads and sets the value of a view's control.
+
+    Setting it to a value without a choice raises TraitError.
+    """
     return property(
         lambda view: view.controls[name].value,
         lambda view, value: setattr(view.controls[name], "value", value),
@@ -205,9 +215,8 @@ def value_of(name: str) -> property:
 
 
 def or_problem(draw: Callable[[], str]) -> str:
-    """Return what `draw` draws, or HTML that says why it cannot; a user's own encoder may raise
-    anything."""
+    """Return what `draw` draws, or HTML that says why it cannot."""
     try:
         return draw()
-    except Exception as problem:
+    except Exception as problem:  # a user's own encoder may raise anything
         return problem_html(problem)

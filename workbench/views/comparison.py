@@ -32,8 +32,8 @@ from workbench.metrics import (
     smallest_difference,
 )
 from workbench.runs import Run
-from workbench.views import finished
-from workbench.views.finished import BEFORE, measure_of, read_or_warn
+from workbench.views import run_tables
+from workbench.views.run_tables import BEFORE, measure_of, read_or_warn
 
 _IDENTITY = ["subset", "pair_id", "gold"]  # of a scored pair
 _LATEX = {"±": r"$\pm$", " ↑": r"$^{\uparrow}$", " ↓": r"$^{\downarrow}$"}
@@ -50,7 +50,7 @@ def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.Data
     """
     options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
     rows = []
-    for label, seed, path, stage in finished.with_start(runs):
+    for label, seed, path, stage in run_tables.with_start(runs):
         interval = read_or_warn(
             path, partial(resampled, bootstrap_interval, stage=stage, **options)
         )
@@ -169,7 +169,7 @@ def smallest_differences(
 def baseline_of(runs: pd.DataFrame, baseline: str) -> str:
     labels = list(dict.fromkeys(runs["label"]))
     # With one label there is nothing to compare with but the start.
-    name = baseline or (finished.default_baseline(labels) if len(labels) > 1 else BEFORE)
+    name = baseline or (run_tables.default_baseline(labels) if len(labels) > 1 else BEFORE)
     if labels and name not in (*labels, BEFORE):
         raise SettingError(unknown_name("runs", name, [*labels, BEFORE], "on this suite"))
     return name
@@ -227,7 +227,7 @@ def compare_with_start(run: Run) -> str:
     """
     if not run.has(BEFORE):
         return "The start was not evaluated, so the run cannot be compared with it."
-    if finished.is_its_start(run):
+    if run_tables.is_its_start(run):
         advice = "Try a lower learning_rate, more training data, or a teacher (rankcse)."
         return f"It is its start: no step was better on dev, so that the start is kept. {advice}"
     metrics = run.metrics()
@@ -298,7 +298,7 @@ def _scores_on(
 def _scored_pairs(run: Run, stage: str, suite: str) -> dict[str, np.ndarray]:
     """Return column -> values of the pairs of a suite, or of all sets of an average."""
     file = run.path / stage / "scores.csv"
-    parts = _read_columns(str(run.path), stage, finished.time_changed(file))
+    parts = _read_columns(str(run.path), stage, run_tables.time_changed(file))
     sets = AVERAGES.get(suite, [set_name(suite)])
     if missing := [name for name in sets if name not in parts]:
         raise RunError(f"{file} has no pairs of {', '.join(missing)}; run it again")
@@ -333,7 +333,7 @@ class Comparison:
 
     tests: label, suite, difference (mean over seeds, [-2, 2]), p_value (the largest over seeds; 1
         if the seeds differ in direction), adjusted (by Holm over all tests of the table), verdict
-        ("better", "worse" or ""). A verdict holds in every seed. """
+        ("better", "worse" or ""). A verdict holds in every seed."""
 
     values: pd.DataFrame
     tests: pd.DataFrame
@@ -402,7 +402,7 @@ def compare(
         SettingError: No such label or suite, or no finished run.
         ValueError: Runs of one label read different data.
     """
-    rows = finished.finished_rows(runs_root)
+    rows = run_tables.finished_rows(runs_root)
     known = list(dict.fromkeys(suite for row in rows for suite in row["scores"]))
     columns = [set_name(suite) for suite in suites] or known
     if unknown := set(columns) - set(known):
@@ -412,10 +412,10 @@ def compare(
         raise SettingError(
             f"no finished run under {runs_root}; start one with: workbench run simcse"
         )
-    runs = pd.DataFrame(rows).assign(label=finished.label_runs(rows))
+    runs = pd.DataFrame(rows).assign(label=run_tables.label_runs(rows))
     runs = runs.sort_values(["label", "seed"], ignore_index=True)
     labels = list(dict.fromkeys(runs["label"]))
-    base = baseline or finished.default_baseline(labels)
+    base = baseline or run_tables.default_baseline(labels)
     if base not in labels:
         raise SettingError(unknown_name("runs", base, labels, f"under {runs_root}"))
     for label, group in runs.groupby("label"):
@@ -423,7 +423,7 @@ def compare(
     scores = pd.DataFrame(
         [{suite: score for suite, (score, _) in row.items()} for row in runs["scores"]]
     )
-    table = scores.reindex(columns=columns).groupby(runs["label"]).agg(finished.format_spread)
+    table = scores.reindex(columns=columns).groupby(runs["label"]).agg(run_tables.format_spread)
     return Comparison(table, _test_labels(runs, base, columns, samples, alpha), base, alpha)
 
 
@@ -478,7 +478,7 @@ def _stored_tests(
     """Return `_run_tests`, from the cache folder if the files of scores are the same as then."""
     pairs = [[run["path"], base_path] for run, base_path in opponents]
     paths = dict.fromkeys(chain.from_iterable(pairs))
-    changed = {path: finished.time_changed(Path(path) / "scores.csv") for path in paths}
+    changed = {path: run_tables.time_changed(Path(path) / "scores.csv") for path in paths}
     # 2 is the version of the computation: a change of the test makes a new entry.
     key = text_checksum(json.dumps([2, samples, pairs, changed, tested]))
     entry = cache_folder() / "comparisons" / f"{key[:32]}.json"

@@ -7,28 +7,38 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import plotly.express as px
-import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 from pandas.api.types import is_numeric_dtype
+from plotly.graph_objects import Figure
 from plotly.subplots import make_subplots
 
 from workbench.files import set_name
 from workbench.views._plot import COLOURS, WIDEST, laid_out, plain, tick_names, wrapped
 from workbench.views._style import GREY
 
-# Columns of a history besides its loss terms.
+Tables = Mapping[str, pd.DataFrame]  # by label
+# Columns of a history that are no loss terms, and the beginnings of the names of others.
 _NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}
+_NO_TERM_PREFIXES = ("dev_", "observed_")
+_TERM_DASHES = ["dot", "dash", "dashdot", "longdash"]
 
 
-def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False) -> go.Figure:
+def training_curve(histories: Tables, *, terms: bool = False) -> Figure:
     """Draw dev Spearman x 100 (left) and loss (right) by step; the best checkpoint is ringed.
 
-    histories: label -> history.csv; terms: draw each loss term instead of their sum.
+    Args:
+        histories: label -> history.csv.
+        terms: Draw each loss term instead of their sum.
+
+    Example:
+        views.training_curve({"simcse": run.history()})
     """
     figure = make_subplots(specs=[[{"secondary_y": True}]])
     for colour, (label, table) in zip(cycle(COLOURS), histories.items(), strict=False):
         name = plain(label)
-        history = table.reindex(columns=[*dict.fromkeys([*table, "dev_spearman", "loss"])])
+        # A run without a dev set has no column of it; an empty one draws nothing.
+        columns = table.columns.union(["dev_spearman", "loss"], sort=False)
+        history = table.reindex(columns=columns)
         dev = history.dropna(subset=["dev_spearman"])
         figure.add_scatter(
             x=dev["step"],
@@ -47,11 +57,12 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
                 mode="markers",
             )
         losses = history.dropna(subset=["loss"])
-        named = [
-            c for c in history if c not in _NO_TERM and not c.startswith(("dev_", "observed_"))
-        ]
-        columns = (terms and named) or ["loss"]
-        for dash, column in zip(["dot", "dash", "dashdot", "longdash"], columns, strict=False):
+        curves = ["loss"]
+        if terms:
+            named = [column for column in history if column not in _NO_TERM]
+            curves = [c for c in named if not c.startswith(_NO_TERM_PREFIXES)] or curves
+        # The dashes end first if there are more terms: no fifth line could be told apart.
+        for dash, column in zip(_TERM_DASHES, curves, strict=False):
             # The only term of a method may have the method's name.
             term = "loss" if column == label else column
             figure.add_scatter(
@@ -73,15 +84,21 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
     )
 
 
-def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figure:
-    """Draw the path of each training (label -> history.csv) in the plane of uniformity and
-    alignment."""
+def alignment_uniformity_path(histories: Tables) -> Figure:
+    """Draw the path of each training in the plane of uniformity and alignment on dev.
+
+    Args:
+        histories: label -> history.csv; steps at which dev was not measured are left out.
+
+    Example:
+        views.alignment_uniformity_path({"simcse": run.history()})
+    """
     columns = ["step", "dev_uniformity", "dev_alignment"]
-    paths = {
-        plain(label): history.reindex(columns=columns).dropna()
-        for label, history in histories.items()
-    }
+    paths = {}
+    for label, history in histories.items():
+        paths[plain(label)] = history.reindex(columns=columns).dropna()
     table = pd.concat(paths, names=["label"]).reset_index("label")
+    # Only the ends of a path have a text: the steps between them would cover each other.
     is_between = table.duplicated("label") & table.duplicated("label", keep="last")
     table["text"] = table["step"].map("step {:.0f}".format).mask(is_between, "")
     figure = px.line(
@@ -105,17 +122,20 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
     )
 
 
-def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) -> go.Figure:
-    """Draw square matrices [n, n] of n sentences side by side, a number in each cell; the diagonal
-    is framed.
+def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) -> Figure:
+    """Draw square matrices side by side, a number in each cell; the diagonal is framed.
 
-    matrices: title -> numbers, which are coloured on one scale: dark is large.
+    Args:
+        matrices: title -> numbers [n, n], which are coloured on one scale: dark is large.
+        sentences: The n sentences of the rows and of the columns.
+
+    Example:
+        views.cosine_heatmap({"cosine": vectors @ vectors.T}, sentences)
     """
     values = [np.asarray(matrix, dtype=np.float64) for matrix in matrices.values()]
-    columns = [*range(1, len(sentences) + 1)]
-    rows = [
-        f"{number}: {name}" for number, name in zip(columns, tick_names(sentences, 24), strict=True)
-    ]
+    numbers = list(range(1, len(sentences) + 1))
+    names = tick_names(sentences, 24)
+    rows = [f"{number}: {name}" for number, name in zip(numbers, names, strict=True)]
     figure = make_subplots(
         cols=len(values),
         subplot_titles=[wrapped(title, 32) for title in matrices],
@@ -124,7 +144,7 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
     )
     for column, matrix in enumerate(values, start=1):
         figure.add_heatmap(
-            x=columns,
+            x=numbers,
             y=rows,
             z=matrix,
             texttemplate="%{z:.2f}",
@@ -135,47 +155,52 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
             row=1,
             col=column,
         )
-        for at in range(len(sentences)):
+        # Columns are numbers from 1, rows are names, whose places count from 0.
+        for number in numbers:
             figure.add_shape(
-                x0=at + 0.5,
-                x1=at + 1.5,
-                y0=at - 0.5,
-                y1=at + 0.5,
+                x0=number - 0.5,
+                x1=number + 0.5,
+                y0=number - 1.5,
+                y1=number - 0.5,
                 line={"color": COLOURS[1], "width": 3},
                 fillcolor="rgba(0,0,0,0)",
                 opacity=1,
                 row=1,
                 col=column,
             )
-    figure.update_xaxes(tickvals=columns, showline=False, ticks="")
+    figure.update_xaxes(tickvals=numbers, showline=False, ticks="")
     figure.update_yaxes(autorange="reversed", showline=False, ticks="", automargin=True)
     return laid_out(
         figure,
         "",
-        coloraxis={
-            "colorscale": "Blues",
-            "cmin": np.min(values),
-            "cmax": np.max(values),
-            "showscale": False,
-        },
+        coloraxis_colorscale="Blues",
+        coloraxis_cmin=np.min(values),
+        coloraxis_cmax=np.max(values),
+        coloraxis_showscale=False,
         width=min(260 + 250 * len(values), WIDEST),
         height=90 + 50 * len(sentences),
     )
 
 
-def cosine_by_gold(
-    scores: Mapping[str, pd.DataFrame], suite: str | None = None, *, score: str = "cosine"
-) -> go.Figure:
-    """Draw the distribution of the scores in bands of gold (as SimCSE figure G.1); a line is a
-    mean.
+def cosine_by_gold(scores: Tables, suite: str | None = None, *, score: str = "cosine") -> Figure:
+    """Draw the distribution of the scores in bands of gold (as SimCSE figure G.1).
 
-    scores: label -> scores.csv; suite: by default the first, if there is one; score: their name.
-        Well-ordered scores climb from band to band without overlap. Five equal bands begin and end
-        at whole numbers of gold; up to six different grades have a band each. ValueError if a label
-        has no scores of the suite."""
-    table = pd.concat(
-        {plain(label): rows for label, rows in scores.items()}, names=["label"]
-    ).reset_index()
+    Well-ordered scores climb from band to band without overlap; a line is a mean. Five equal
+    bands begin and end at whole numbers of gold; up to six different grades have a band each.
+
+    Args:
+        scores: label -> scores.csv.
+        suite: By default the first, if there is one.
+        score: The name of the scores.
+
+    Example:
+        views.cosine_by_gold({"simcse": run.scores()}, "stsb-test")
+
+    Raises:
+        ValueError: A label has no scores of the suite.
+    """
+    labelled = {plain(label): rows for label, rows in scores.items()}
+    table = pd.concat(labelled, names=["label"]).reset_index()
     if suite is None:
         if table.empty:  # a transfer task has no pairs
             return _empty_figure("No scored pairs")
@@ -185,17 +210,16 @@ def cosine_by_gold(
         known = ", ".join(table["suite"].unique())
         raise ValueError(f"no scores of {suite!r} under {', '.join(missing)}; there are: {known}")
     gold = rows["gold"].to_numpy(dtype=float)
-    least = np.floor(gold.min())
-    # 0.6 and not 0.6 + 1e-16.
-    edges = np.linspace(least, max(np.ceil(gold.max()), least + 1), 6).round(12)
-    names = [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
-    place = np.digitize(gold, edges[1:-1])
-    grades = np.unique(gold)
-    if len(grades) <= 6:
-        names = [f"grade {grade:.3g}" for grade in grades]
-        place = np.searchsorted(grades, gold)
+    grades, band = np.unique(gold, return_inverse=True)
+    names = [f"grade {grade:.3g}" for grade in grades]
+    if len(grades) > 6:
+        low = np.floor(grades[0])
+        high = np.ceil(grades[-1])
+        edges = np.linspace(low, high, 6).round(12)  # 0.6 and not 0.6 + 1e-16
+        names = [f"{left:.3g} to {right:.3g}" for left, right in pairwise(edges)]
+        band = np.digitize(gold, edges[1:-1])
     figure = px.violin(
-        rows.assign(band=np.take(names, place)),
+        rows.assign(band=np.take(names, band)),
         x="band",
         y="predicted",
         color="label",
@@ -205,7 +229,7 @@ def cosine_by_gold(
         points=False,
     )
     figure.update_traces(meanline_visible=True, spanmode="hard", line_width=1)
-    # As wide as the space of its label allows.
+    # Each violin is as wide as the space of its label allows, whatever the others' densities.
     figure.for_each_trace(lambda trace: trace.update(scalegroup=trace.name))
     return laid_out(
         figure,
@@ -218,27 +242,35 @@ def cosine_by_gold(
 
 def sentence_map(
     vectors: Mapping[str, ArrayLike], sentences: Sequence[str], *, values: ArrayLike | None = None
-) -> go.Figure:
-    """Draw sentences in a plane (PCA of unit vectors) for each label, on one scale; hovering shows
-    a sentence.
+) -> Figure:
+    """Draw sentences in a plane (PCA of unit vectors) for each label, on one scale.
 
-    `vectors` has [n, d] by label; [n] `values`, such as gold (a Series has their name), colour the
-    points, by default the place along the first component of the first label."""
+    Hovering shows a sentence.
+
+    Args:
+        vectors: label -> [n, d].
+        sentences: The n sentences.
+        values: [n] numbers that colour the points, such as gold; a Series has their name. By
+            default the place along the first component of the first label.
+    """
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import normalize
 
-    unit = [normalize(np.asarray(rows, dtype=np.float64)) for rows in vectors.values()]
-    planes = [PCA(2, random_state=0).fit_transform(rows) for rows in unit]
-    figure = make_subplots(
-        cols=len(planes), subplot_titles=tick_names([*vectors], 28), horizontal_spacing=0.03
-    )
+    planes = []
+    for rows in vectors.values():
+        unit = normalize(np.asarray(rows, dtype=np.float64))
+        planes.append(PCA(2, random_state=0).fit_transform(unit))
+    titles = tick_names([*vectors], 28)
+    figure = make_subplots(cols=len(planes), subplot_titles=titles, horizontal_spacing=0.03)
+    # One colour for a sentence on all maps: it can be followed from one to the next.
     colours = planes[0][:, 0] if values is None else np.asarray(values)
     size = 8 if len(sentences) < 200 else 4
+    texts = [wrapped(text, 60) for text in sentences]
     for column, points in enumerate(planes, start=1):
         figure.add_scatter(
             x=points[:, 0],
             y=points[:, 1],
-            text=[wrapped(text, 60) for text in sentences],
+            text=texts,
             mode="markers",
             marker={"size": size, "color": colours, "coloraxis": "coloraxis"},
             hovertemplate="%{text}<extra></extra>",
@@ -250,11 +282,9 @@ def sentence_map(
     return laid_out(
         figure,
         f"PCA of {len(sentences)} sentences",
-        coloraxis={
-            "colorscale": "Viridis",
-            "showscale": values is not None,
-            "colorbar_title": plain(getattr(values, "name", None) or ""),
-        },
+        coloraxis_colorscale="Viridis",
+        coloraxis_showscale=values is not None,
+        coloraxis_colorbar_title=plain(getattr(values, "name", None) or ""),
         showlegend=False,
         width=max(600, 330 * len(vectors)),
     )
@@ -262,23 +292,30 @@ def sentence_map(
 
 def setting_sweep(
     table: pd.DataFrame, setting: str, *, label: str = "", paper: float | None = None
-) -> go.Figure:
-    """Draw Spearman on dev x 100 by a setting, a line for each column of `table` (as CoSENT figure
-    4).
+) -> Figure:
+    """Draw Spearman on dev x 100 by a setting, a line for each other column (as CoSENT figure 4).
 
-    `table` has a row for each value of the column `setting`; every other column has a Spearman in
-    [-1, 1]. `label` is that of the axis, on which numbers have their distances if the largest is at
-    most 100 times the smallest above 0; otherwise all values are equally far apart. The value of
-    the `paper` is marked if the table has it."""
+    Numbers have their distances on the axis if the largest is at most 100 times the smallest
+    above 0; otherwise all values are equally far apart.
+
+    Args:
+        table: A row for each value of the column `setting`; every other column has a Spearman
+            in [-1, 1].
+        setting: The column of the values.
+        label: The title of the axis, by default the setting.
+        paper: A value to mark as the paper's, if the table has it.
+    """
     values = table[setting].tolist()
     names = [f"{value:g}" if isinstance(value, int | float) else plain(value) for value in values]
-    has_distances = bool(is_numeric_dtype(table[setting])) and max(values) <= 100 * min(
-        filter(None, values), default=0
-    )
+    has_distances = False
+    if is_numeric_dtype(table[setting]):
+        smallest = min(filter(None, values), default=0)
+        has_distances = max(values) <= 100 * smallest
     curves = 100 * table.set_index(setting).rename(columns=plain)
     curves = curves.sort_index() if has_distances else curves.set_axis(names)
     figure = px.line(curves, markers=True, color_discrete_sequence=COLOURS)
-    if paper is not None and (marked := f"{paper:g}") in names:
+    marked = "" if paper is None else f"{paper:g}"
+    if marked in names:
         figure.add_vline(
             paper if has_distances else names.index(marked),
             line={"dash": "dot", "color": GREY, "width": 1.5},
@@ -295,16 +332,19 @@ def setting_sweep(
     )
 
 
-def power_curve(differences: pd.DataFrame) -> go.Figure:
-    """Draw the smallest difference that can be shown, x 100, by seeds and pairs, from
-    `smallest_differences`."""
+def power_curve(differences: pd.DataFrame) -> Figure:
+    """Draw the smallest detectable difference x 100 by seeds and pairs.
+
+    Args:
+        differences: The table that `smallest_differences` returns.
+    """
     if differences.empty:
         return _empty_figure("No finished runs yet")
-    known: Any = differences.dropna(subset=["smallest"])  # of more than one seed
-    table = known.assign(
-        smallest=100 * known["smallest"],
-        label=known["label"].map(plain),
-        pairs=known["pairs"].map("{} pairs".format),
+    table: Any = differences.dropna(subset=["smallest"])  # of more than one seed
+    table = table.assign(
+        smallest=100 * table["smallest"],
+        label=table["label"].map(plain),
+        pairs=table["pairs"].map("{} pairs".format),
     )
     figure = px.line(
         table,
@@ -317,7 +357,7 @@ def power_curve(differences: pd.DataFrame) -> go.Figure:
     )
     return laid_out(
         figure,
-        f"Smallest difference from {differences['against'].iloc[0]} that can be shown",
+        f"Smallest detectable difference from {differences['against'].iloc[0]}",
         yaxis_type="log",
         yaxis_tickvals=[0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100],
         yaxis_title="difference of Spearman or accuracy x 100",
@@ -325,54 +365,50 @@ def power_curve(differences: pd.DataFrame) -> go.Figure:
     )
 
 
-def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
-    """Draw the score of each run with its interval over pairs, x 100, from the table that
-    `intervals` returns."""
-    rows = [
-        f"{label}, seed {seed}"
-        for label, seed in zip(intervals["label"], intervals["seed"], strict=True)
-    ]
-    return _draw_dots(
-        intervals.assign(row=rows), f"Spearman on {set_name(suite)}, 95% interval over pairs"
-    )
+def score_intervals(intervals: pd.DataFrame, suite: str) -> Figure:
+    """Draw the score of each run with its interval over pairs, x 100, as `intervals` returns them.
+
+    Example:
+        views.score_intervals(views.intervals(runs, "stsb-test"), "stsb-test")
+    """
+    rows = intervals["label"] + ", seed " + intervals["seed"].astype(str)
+    title = f"Spearman on {set_name(suite)}, 95% interval over pairs"
+    return _draw_dots(intervals.assign(row=rows), title)
 
 
-def part_scores(parts: pd.DataFrame) -> go.Figure:
-    """Draw Spearman x 100 on every suite and subset, mean ± deviation, from the table that
-    `suite_scores` returns."""
-    table = parts.rename(columns={"mean": "value", "part": "row"}).assign(
-        low=parts["mean"] - parts["std"],
-        high=parts["mean"] + parts["std"],
-    )
-    return _draw_dots(
-        table, "Spearman by suite and subset, mean over seeds ± one standard deviation"
-    )
+def part_scores(parts: pd.DataFrame) -> Figure:
+    """Draw Spearman x 100 on every suite and subset, from the table that `suite_scores` returns."""
+    table = parts.rename(columns={"mean": "value", "part": "row"})
+    table["low"] = parts["mean"] - parts["std"]
+    table["high"] = parts["mean"] + parts["std"]
+    title = "Spearman by suite and subset, mean over seeds ± one standard deviation"
+    return _draw_dots(table, title)
 
 
-def _empty_figure(title: str) -> go.Figure:
-    return laid_out(go.Figure(), title, height=120)
+def _empty_figure(title: str) -> Figure:
+    return laid_out(Figure(), title, height=120)
 
 
-def _draw_dots(table: pd.DataFrame, title: str) -> go.Figure:
-    """Draw value x 100 from low to high by row, the first at the top, the dots of several labels
-    next to each other."""
+def _draw_dots(table: pd.DataFrame, title: str) -> Figure:
+    """Draw value x 100 from low to high by row, the first at the top.
+
+    The dots of several labels are next to each other.
+    """
     if table.empty:
         return _empty_figure("No finished runs yet")
-    names = tick_names(list(table["row"]), 24)
-    rows = list(dict.fromkeys(names))
     numbers: Any = 100 * table[["value", "low", "high"]]
-    shown = pd.DataFrame(
-        {
-            "row": names,
-            "label": tick_names(list(table["label"]), 24),
-            "x": numbers["value"],
-            "above": numbers["high"] - numbers["value"],
-            "below": numbers["value"] - numbers["low"],
-        }
+    value = numbers["value"]
+    shown = table.assign(
+        row=tick_names(list(table["row"]), 24),
+        label=tick_names(list(table["label"]), 24),
+        value=value,
+        above=numbers["high"] - value,
+        below=value - numbers["low"],
     )
+    rows = shown["row"].unique()
     figure = px.scatter(
         shown,
-        x="x",
+        x="value",
         y="row",
         color="label",
         error_x="above",
@@ -385,15 +421,17 @@ def _draw_dots(table: pd.DataFrame, title: str) -> go.Figure:
     )
     least = numbers.min(axis=None)
     most = numbers.max(axis=None)
-    room = 0.05 * (most - least) + 0.5
-    dots = 15 + 20 * table["label"].nunique() if len(table) > len(rows) else 35
+    margin = 0.05 * (most - least) + 0.5
+    row_height = 35
+    if len(table) > len(rows):  # several labels in a row
+        row_height = 15 + 20 * table["label"].nunique()
     return laid_out(
         figure,
         title,
         width=800,
-        height=140 + len(rows) * dots,
+        height=140 + len(rows) * row_height,
         xaxis_title="Spearman x 100",
-        xaxis_range=[least - room, most + room],  # grouped dots would begin at 0
+        xaxis_range=[least - margin, most + margin],  # grouped dots would begin at 0
         scattermode="group",
         legend_title="",
         yaxis_title="",

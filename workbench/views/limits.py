@@ -1,12 +1,12 @@
-"""What a view computes at most, so that it answers in seconds; beyond it, DataError names a
-remedy."""
+"""How much a view computes at most, to answer in seconds; DataError names a remedy for more."""
 
 from workbench.errors import DataError
 
 MOST_CHANGED = 30_000  # sentences that `Why` makes by putting words in
 MOST_WORDS = 1_000  # of the sentences of `Why`
 MOST_RELATIONS = 200  # rows of the heat map of `phenomena`
-MOST_QUERIES, MOST_TARGETS = 20_000, 3_000  # of `phenomena`, and targets of one of its queries
+MOST_QUERIES = 20_000  # of `phenomena`
+MOST_TARGETS = 3_000  # of one of its queries
 MOST_SECTIONS = 300  # rows on a page, which a sentence on the page says
 
 

@@ -25,14 +25,14 @@ from workbench.runs import Run
 from workbench.views import figures
 from workbench.views._plot import laid_out
 from workbench.views._style import details
-from workbench.views.finished import (
+from workbench.views.notebooks import table_html
+from workbench.views.run_tables import (
     finished_rows,
     format_spread,
     kept_checkpoint,
     read_dev,
     read_or_warn,
 )
-from workbench.views.notebooks import table_html
 
 Config = TrainingConfig | BaselineConfig
 Runs = Mapping[str, Sequence[Run]]  # as `runs_by_settings` returns them

@@ -1,6 +1,6 @@
-"""Which kinds of targets a method ranks right: paraphrases, negations, role swaps and every other
-`relation`."""
+"""Compare which kinds of targets methods rank right: paraphrases, negations, role swaps, ..."""
 
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -17,24 +17,15 @@ from workbench.runs import Run
 from workbench.views._style import framed, number_class, paragraph, table_tag, tag, td
 from workbench.views._table import Panel, View, or_problem
 from workbench.views.comparison import baseline_of, with_opponents
-from workbench.views.finished import BEFORE, pairs_of, rows_by_suite
 from workbench.views.limits import MOST_QUERIES, MOST_RELATIONS, MOST_TARGETS, require_at_most
 from workbench.views.notebooks import table_html
+from workbench.views.run_tables import BEFORE, pairs_of, rows_by_suite
 
 SECOND = "second grader"  # the label of the column score_second
-_COLUMNS = [
-    "label",
-    "relation",
-    "targets",
-    "share",
-    "above",
-    "below",
-    "difference",
-    "low",
-    "high",
-    "p_value",
-]
-_FLIPS, _RESAMPLES = 10_000, 2_000  # of the test over queries, and of the queries for the interval
+_COLUMNS = ["label", "relation", "targets", "share", "above", "below"]
+_COLUMNS += ["difference", "low", "high", "p_value"]
+_FLIPS = 10_000  # of the test over queries
+_RESAMPLES = 2_000  # of the queries, for the interval
 Shares = dict[str, np.ndarray]  # label -> `ranked_right`
 _SHOWN = 100  # targets behind a cell
 _DARKEST = 0.2  # the difference from which a cell has the darkest shade
@@ -42,32 +33,42 @@ _SIGNS = {1: " ▲", -1: " ▼"}
 _WORDS = {1: "gains on", -1: "loses on"}
 _NOTE = (
     "Share of the targets of a relation that are ranked right against those of a higher "
-    "and of a lower grade, x 100, "
-    "mean over seeds. Blue: more than {baseline}; orange: less. ▲ ▼: the difference is "
-    "clear: p below {alpha:g} in "
-    "a test over queries, corrected for {tests} tests by Holm, and a 95% interval over "
-    "seeds and queries without 0. "
+    "and of a lower grade, x 100, mean over seeds. Blue: more than {baseline}; orange: less. "
+    "▲ ▼: the difference is clear: p below {alpha:g} in a test over queries, corrected for "
+    "{tests} tests by Holm, and a 95% interval over seeds and queries without 0. "
     "Press a cell to see its targets."
 )
 _CEILING = f" The {SECOND} is the ceiling, on the queries that were graded twice."
 
 
 def ranked_right(pairs: Pairs, scores: np.ndarray) -> np.ndarray:
-    """Return for each target the share of its query's other targets that it is ranked right
-    against.
+    """Return for each target the share of its query's others that it is ranked right against.
 
-    Columns [n, 3], in [0, 1]: of all targets with another grade, of those with a higher grade
-    (right if they score higher) and of those with a lower one; nan without any. Equal scores count
-    half. `scores` [n] are those of the pairs; a target without one (nan) is left out."""
+    Equal scores count half.
+
+    Args:
+        pairs: n scored pairs; those of one `sentence1` are the targets of a query.
+        scores: [n], of the pairs; a target without one (nan) is left out.
+
+    Returns:
+        [n, 3], in [0, 1]: of all targets with another grade, of those with a higher grade (right
+        if they score higher) and of those with a lower one; nan without any.
+    """
     shares = np.full((len(pairs), 3), np.nan)
     for rows in pd.Series(scores).groupby(pairs.sentence1, sort=False).indices.values():
-        order, predicted = (
-            np.sign(np.subtract.outer(one[rows], one[rows])) for one in (pairs.gold, scores)
-        )
-        right = (1 + order * predicted) / 2  # nan without a score
-        for column, compared in enumerate((order != 0, order < 0, order > 0)):
-            shares[rows, column] = pd.DataFrame(np.where(compared, right, np.nan)).mean(axis=1)
+        order = _signs_between(pairs.gold[rows])
+        agreement = order * _signs_between(scores[rows])
+        right = (1 + agreement) / 2  # nan without a score
+        for column, is_compared in enumerate((order != 0, order < 0, order > 0)):
+            compared = pd.DataFrame(np.where(is_compared, right, np.nan))
+            # The mean of pandas leaves nan out, and warns of no row that has nothing else.
+            shares[rows, column] = compared.mean(axis=1)
     return shares
+
+
+def _signs_between(values: np.ndarray) -> np.ndarray:
+    """Return [n, n]: 1 where the row's value is larger than the column's, -1 where smaller."""
+    return np.sign(np.subtract.outer(values, values))
 
 
 def phenomena(
@@ -89,68 +90,76 @@ def phenomena(
     Returns:
         The heat map, whose `table` and `sentences` have the results.
 
-    Raises DataError if the pairs have no relation or cannot be read, or if a run did not score
-    them, and SettingError for an unknown baseline."""
+    Raises:
+        DataError: The pairs have no relation or cannot be read, or a run did not score them.
+        SettingError: The baseline is unknown.
+    """
     name = baseline_of(runs, baseline)
-    pairs = pairs_of(runs, str(suite)) if isinstance(suite, str) else load_pairs(suite)
+    pairs = pairs_of(runs, suite) if isinstance(suite, str) else load_pairs(suite)
     if "relation" not in pairs.extra:
         raise DataError(f"{pairs.name}: its pairs have no column relation")
-    numbers, queries = pd.factorize(np.array(pairs.sentence1, dtype=object))
-    relation_of = np.array(pairs.extra["relation"])
-    relations = list(dict.fromkeys(relation_of.tolist()))
-    require_at_most(
-        len(relations), MOST_RELATIONS, "relations", "let the column relation name kinds of targets"
-    )
-    require_at_most(len(queries), MOST_QUERIES, "queries", "take a sample of them")
-    require_at_most(
-        np.bincount(numbers).max(), MOST_TARGETS, "targets of one query", "take a sample of them"
-    )
+    relations = set(pairs.extra["relation"])
+    remedy = "let the column relation name kinds of targets"
+    require_at_most(len(relations), MOST_RELATIONS, "relations", remedy)
+    targets = Counter(pairs.sentence1)
+    remedy = "take a sample of them"
+    require_at_most(len(targets), MOST_QUERIES, "queries", remedy)
+    require_at_most(max(targets.values()), MOST_TARGETS, "targets of one query", remedy)
     stage = BEFORE if name == BEFORE else ""
-    gaps = Shares()
-    shares = Shares()
-    bases = Shares()
     opponents = pd.DataFrame(
         [(run["label"], run["path"], path) for run, path, _ in with_opponents(runs, name)],
         columns=["label", "path", "base"],
     )
-    if len(opponents):
-        shares[name] = np.mean(
-            [_shares(pairs, path, stage) for path in opponents["base"].unique()], axis=0
-        )
+    base_shares = {path: _shares(pairs, path, stage) for path in opponents["base"].unique()}
+    shares = Shares()
+    bases = Shares()
+    gaps = Shares()  # label -> [seeds, n], the differences from the baseline
+    if base_shares:
+        shares[name] = np.mean(list(base_shares.values()), axis=0)
     is_fixed = set(runs.loc[runs["label"] == name, "method"]) == {BaselineConfig.method}
     for label, group in opponents.groupby("label", sort=False):
         own = np.stack([_shares(pairs, path, "") for path in group["path"]])
-        base = np.stack([_shares(pairs, path, stage) for path in group["base"]])
+        base = np.stack([base_shares[path] for path in group["base"]])
         shares[label] = own.mean(axis=0)
         bases[label] = base.mean(axis=0)
         gaps[label] = (own - base)[:, :, 0]
-        if not (is_fixed or group["base"].is_unique):  # dependent: as of one seed
+        # Seeds that are compared with one trained run depend on it: they count as one seed.
+        if not (is_fixed or group["base"].is_unique):
             gaps[label] = gaps[label].mean(axis=0, keepdims=True)
     if any(pairs.extra.get("score_second", ())):
         shares[SECOND] = ranked_right(pairs, _second_grades(pairs))
-    many = len(queries)
-    draw = np.random.default_rng(0)
-    counts = draw.multinomial(many, np.full(many, 1 / many), _RESAMPLES).astype(float)
-    signs = draw.choice([-1.0, 1.0], (_FLIPS, many))
-    rows = []
-    for relation in relations:
-        chosen = relation_of == relation
-        for label, values in shares.items():
-            known = chosen & np.isfinite(values[:, 0])
-            tested = [np.nan] * 4
-            if label in gaps and known.any():
-                size = np.bincount(numbers[known], None, many)
-                totals = [np.bincount(numbers[known], one[known], many) for one in gaps[label]]
-                tested = _difference(np.array(totals), size, counts, signs)
-            rows.append(
-                [label, relation, known.sum(), *pd.DataFrame(values[known]).mean(), *tested]
-            )
-    table: Any = pd.DataFrame(rows, columns=_COLUMNS)
-    tested = table["p_value"].dropna()
-    table["adjusted"] = pd.Series(holm(tested.tolist()), tested.index, dtype=float)
-    clear = (table["adjusted"] < alpha) & ((table["low"] > 0) | (table["high"] < 0))
-    table["verdict"] = np.sign(table["difference"]).where(clear, 0).astype(int)
+    table = _relation_table(pairs, shares, gaps)
+    p_values = table["p_value"].dropna()
+    table["adjusted"] = pd.Series(holm(p_values.tolist()), p_values.index, dtype=float)
+    excludes_zero = (table["low"] > 0) | (table["high"] < 0)
+    is_clear = (table["adjusted"] < alpha) & excludes_zero
+    table["verdict"] = np.sign(table["difference"]).where(is_clear, 0).astype(int)
     return Phenomena(table, pairs, shares, bases, baseline=name, alpha=alpha)
+
+
+def _relation_table(pairs: Pairs, shares: Shares, gaps: Shares) -> Any:
+    """Return the columns of `_COLUMNS` for each relation and label; gaps: label -> [seeds, n]."""
+    query, queries = pd.factorize(np.array(pairs.sentence1, dtype=object))
+    count = len(queries)
+    # One draw of queries for all cells, so that they do not differ by the draw.
+    draw = np.random.default_rng(0)
+    counts = draw.multinomial(count, np.full(count, 1 / count), _RESAMPLES).astype(float)
+    signs = draw.choice([-1.0, 1.0], (_FLIPS, count))
+    relation_of = np.array(pairs.extra["relation"])
+    rows = []
+    for relation in dict.fromkeys(relation_of.tolist()):
+        is_relation = relation_of == relation
+        for label, values in shares.items():
+            is_ranked = is_relation & np.isfinite(values[:, 0])
+            tested = [np.nan] * 4
+            if label in gaps and is_ranked.any():
+                ranked = query[is_ranked]
+                sizes = np.bincount(ranked, minlength=count)
+                totals = [np.bincount(ranked, gap[is_ranked], count) for gap in gaps[label]]
+                tested = _difference(np.array(totals), sizes, counts, signs)
+            means = pd.DataFrame(values[is_ranked]).mean()
+            rows.append([label, relation, is_ranked.sum(), *means, *tested])
+    return pd.DataFrame(rows, columns=_COLUMNS)
 
 
 def _second_grades(pairs: Pairs) -> np.ndarray:
@@ -177,17 +186,25 @@ def _shares(pairs: Pairs, path: str, stage: str) -> np.ndarray:
 def _difference(
     total: np.ndarray, size: np.ndarray, counts: np.ndarray, signs: np.ndarray
 ) -> tuple[float, ...]:
-    """Return the mean difference over seeds and targets, its interval and the p-value of a
-    sign-flip test over queries.
+    """Return the mean difference over seeds and targets, its interval, and a p-value.
 
-    total: [seeds, queries], the summed differences of the targets; size: [queries], the number of
-        targets."""
+    The p-value is that of a sign-flip test over queries.
+
+    Args:
+        total: [seeds, queries], the summed differences of the targets.
+        size: [queries], the number of targets.
+        counts: [resamples, queries], how often each query was drawn.
+        signs: [flips, queries], 1 or -1.
+    """
     with np.errstate(invalid="ignore"):  # a resample without the relation
         resampled = (counts @ total.T) / (counts @ size)[:, None]
+    is_defined = np.isfinite(resampled[:, 0])
     observed = total.sum(axis=1) / size.sum()
-    interval = hierarchical_interval(observed, resampled[np.isfinite(resampled[:, 0])].T)
-    flipped = np.abs(signs @ total.mean(axis=0))
-    as_large = (flipped >= abs(total.mean(axis=0).sum()) - 1e-9).sum()
+    interval = hierarchical_interval(observed, resampled[is_defined].T)
+    mean_total = total.mean(axis=0)
+    flipped = np.abs(signs @ mean_total)
+    # The sums of equal numbers round apart: a flip that changes nothing is as large.
+    as_large = (flipped >= abs(mean_total.sum()) - 1e-9).sum()
     return (*interval, float((1 + as_large) / (1 + len(signs))))
 
 
@@ -212,11 +229,19 @@ class Phenomena(View):
         baseline: str,
         alpha: float,
     ) -> None:
-        """Show `table`; shares [n, 3] by label, and by label those of the baseline's runs that it
-        was compared with."""
-        self.table, self.pairs, self.shares, self.bases = table, pairs, shares, bases
-        self.baseline, self.alpha, self.controls = baseline, alpha, {}
-        self.targets, self._open = Panel(scrolls=True), ""
+        """Show `table`; `shares` and those of the baseline's runs that a label was compared with.
+
+        Both are label -> [n, 3].
+        """
+        self.table = table
+        self.pairs = pairs
+        self.shares = shares
+        self.bases = bases
+        self.baseline = baseline
+        self.alpha = alpha
+        self.controls = {}
+        self._open = ""
+        self.targets = Panel(scrolls=True)
         self.heat = Panel(self.press, html=self._heat_map(is_live=True))
         super().__init__([self.heat, self.targets])
 
@@ -229,42 +254,42 @@ class Phenomena(View):
             parts = []
             for sign, words in _WORDS.items():
                 relations = own.loc[own["verdict"] == sign, "relation"].tolist()
-                parts += [f"{words} {_listed(relations)}"] if relations else []
-            nothing = "has no interval over seeds: nothing is clear"
-            if own["low"].notna().any():
-                nothing = "neither gains nor loses clearly"
-            lines.append(f"{label} {' and '.join(parts) or nothing}.")
+                if relations:
+                    parts.append(f"{words} {_listed(relations)}")
+            if own["low"].isna().all():
+                parts = ["has no interval over seeds: nothing is clear"]
+            result = " and ".join(parts) or "neither gains nor loses clearly"
+            lines.append(f"{label} {result}.")
         return lines
 
     def press(self, value: str) -> None:
         """Show the targets behind a cell, "relation", a new line and "label", or close them."""
         self._open = "" if value == self._open else value
-        self.targets.html = (
-            or_problem(lambda: self._targets(*value.split("\n"))) if self._open else ""
-        )
+        html = ""
+        if self._open:
+            html = or_problem(lambda: self._targets(*value.split("\n")))
+        self.targets.html = html
 
     def targets_of(self, label: str, relation: str) -> pd.DataFrame:
         """Return query, target, gold, and the shares in [0, 1] under the baseline and the label.
 
         The largest changes come first; under the baseline, or the second grader, the smallest
-        shares."""
-        table: Any = pd.DataFrame(
-            {
-                "query": self.pairs.sentence1,
-                "target": self.pairs.sentence2,
-                "gold": self.pairs.gold,
-            },
-            dtype=object,
-        )
+        shares.
+        """
+        pairs = self.pairs
+        columns = {"query": pairs.sentence1, "target": pairs.sentence2, "gold": pairs.gold}
+        table: Any = pd.DataFrame(columns, dtype=object)
         share = self.shares[label][:, 0]
         order = share
         if label in self.bases:
-            table[self.baseline] = base = self.bases[label][:, 0]
+            base = self.bases[label][:, 0]
+            table[self.baseline] = base
             order = -np.abs(share - base)
         table[label] = share
-        table = table.iloc[np.argsort(order, kind="stable")]
-        is_chosen = np.array(self.pairs.extra["relation"]) == relation
-        return table[is_chosen[table.index]].dropna().reset_index(drop=True)
+        is_relation = np.array(pairs.extra["relation"]) == relation
+        places = np.argsort(order, kind="stable")
+        chosen = places[is_relation[places]]
+        return table.iloc[chosen].dropna().reset_index(drop=True)
 
     def _targets(self, relation: str, label: str) -> str:
         table = self.targets_of(label, relation)
@@ -278,18 +303,17 @@ class Phenomena(View):
     def _heat_map(self, *, is_live: bool) -> str:
         lines = []
         for relation, group in self.table.groupby("relation", sort=False):
+            title = escape(f"{relation} ({max(group['targets'])})")
+            head = tag("th", title, class_="word", scope="row")
             cells = [_share_cell(row, is_live=is_live) for row in group.to_dict("records")]
-            head = tag(
-                "th", escape(f"{relation} ({max(group['targets'])})"), class_="word", scope="row"
-            )
             lines.append(tag("tr", head, *cells))
+        table = table_tag("<td></td>", self.shares, lines)
         tests = self.table["p_value"].count()
         note = _NOTE.format(baseline=escape(self.baseline), alpha=self.alpha, tests=tests)
-        note += _CEILING * (SECOND in self.shares)
-        said = tag("ul", *(tag("li", escape(sentence)) for sentence in self.sentences))
-        return framed(
-            table_tag("<td></td>", self.shares, lines), paragraph(tag("small", note)), said
-        )
+        if SECOND in self.shares:
+            note += _CEILING
+        items = [tag("li", escape(sentence)) for sentence in self.sentences]
+        return framed(table, paragraph(tag("small", note)), tag("ul", *items))
 
     def static(self) -> str:
         return self._heat_map(is_live=False)
@@ -298,13 +322,14 @@ class Phenomena(View):
 def _share_cell(row: dict[Any, Any], *, is_live: bool) -> str:
     if not row["targets"]:
         return td("")
-    text = f"{100 * row['share']:.0f}" + _SIGNS.get(row["verdict"], "")
+    text = f"{100 * row['share']:.0f}{_SIGNS.get(row['verdict'], '')}"
     if is_live:
         text = tag("button", text, value="{relation}\n{label}".format(**row))
-    if np.isnan(row["difference"]):
+    difference = row["difference"]
+    if np.isnan(difference):
         return td(text)
     title = "{label}, {relation}: {difference:+.3f} [{low:+.3f}, {high:+.3f}]".format(**row)
-    return td(text, number_class(row["difference"], _DARKEST), title=title)
+    return td(text, number_class(difference, _DARKEST), title=title)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,5 +1,4 @@
-"""Rankings of several labels as tables: one query with all its ranks, and the queries of a
-suite."""
+"""Rankings of several labels as tables: one query with all its ranks, and all of a suite."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,7 +21,8 @@ class QueryView:
 
     `table` has a row for each target, in the order of gold, or of the first label if there is no
     gold, best first: target, gold and gold rank if known, and for each label L "rank: L" and
-    "score: L". Its index are letters."""
+    "score: L". Its index are letters.
+    """
 
     query: str
     table: pd.DataFrame
@@ -37,18 +37,35 @@ class QueryView:
         scores: Mapping[str, np.ndarray],
         place: str = "",
     ) -> "QueryView":
-        """Return the view of `targets` [n] with scores by label, [n] each, larger is closer, and
-        gold, [n] or None."""
+        """Return the view of some targets.
+
+        Args:
+            query: Its sentence.
+            targets: n sentences.
+            gold: [n], if known.
+            scores: label -> [n], larger is closer.
+            place: Suite and id of the query.
+
+        Raises:
+            ValueError: A label is "gold".
+        """
         if "gold" in scores:
             raise ValueError("'gold' is the name of the gold scores; choose another label")
         columns: dict[str, Any] = {"target": targets}
-        if gold is not None:
-            columns |= {"gold": gold, "gold rank": average_ranks(-gold)}
-        columns |= {f"rank: {label}": average_ranks(-values) for label, values in scores.items()}
-        columns |= {f"score: {label}": values for label, values in scores.items()}
-        reference = next(iter(scores.values())) if gold is None else gold
-        table = pd.DataFrame(columns).iloc[np.argsort(-reference, kind="stable")]
-        return cls(query, table.set_axis(letters(len(table)), axis=0), place)
+        reference: Any = gold
+        if gold is None:
+            reference = next(iter(scores.values()))
+        else:
+            columns["gold"] = gold
+            columns["gold rank"] = average_ranks(-gold)
+        for label, values in scores.items():
+            columns[f"rank: {label}"] = average_ranks(-values)
+        for label, values in scores.items():
+            columns[f"score: {label}"] = values
+        # Stable, so that ties stay in the order of the file in every front end.
+        order = np.argsort(-reference, kind="stable")
+        table = pd.DataFrame(columns).iloc[order].set_axis(letters(len(order)), axis=0)
+        return cls(query, table, place)
 
     @property
     def gold(self) -> np.ndarray | None:
@@ -61,8 +78,7 @@ class QueryView:
 
     @property
     def ranks(self) -> dict[str, np.ndarray]:
-        """Return the ranks under gold and each label, in the order of the charts; all are compared
-        with the first."""
+        """Return the ranks under gold and each label; the charts compare all with the first."""
         ranks = self._columns("rank: ")
         return ranks if self.gold is None else {"gold": self.table["gold rank"].to_numpy(), **ranks}
 
@@ -73,9 +89,8 @@ class QueryView:
     def nearest(self, count: int) -> "QueryView":
         """Return the view of the `count` targets with the best rank under gold or any label."""
         best = np.minimum.reduce(list(self.ranks.values()))
-        return replace(
-            self, table=self.table.iloc[np.sort(np.argsort(best, kind="stable")[:count])]
-        )
+        nearest = np.argsort(best, kind="stable")[:count]
+        return replace(self, table=self.table.iloc[np.sort(nearest)])
 
 
 def extract_table(source: Any, kind: str) -> pd.DataFrame:
@@ -88,41 +103,47 @@ def extract_table(source: Any, kind: str) -> pd.DataFrame:
 class SuiteRankings:
     """The queries of the suite `name` under each label that has it.
 
-    `table` has query_id, target_id, query, target and gold, in the order of the first label's
-    table; `scores` has the scores of each label in this order, and `rows` the positions of the
-    targets of each query."""
+    Attributes:
+        table: query_id, target_id, query, target and gold, in the order of the first label's table.
+        scores: The scores of each label in this order.
+        rows: The positions of the targets of each query.
+    """
 
     def __init__(self, sources: Mapping[str, Any], suite: str | None = None) -> None:
         """Read ranking tables, runs or reports by label for a suite, by default the first.
 
-        Raises DataError if no table has a query of the suite, ValueError if they rank different
-        targets."""
+        Raises:
+            DataError: No table has a query of the suite.
+            ValueError: The tables rank different targets.
+        """
         tables = {
             str(label): extract_table(source, "rankings") for label, source in sources.items()
         }
-        suites = list(dict.fromkeys(name for table in tables.values() for name in table["suite"]))
-        self.name = set_name(suite or next(iter(suites), ""))
-        parts = {
-            label: part
-            for label, table in tables.items()
-            if len(part := table.loc[table["suite"] == self.name])
-        }
+        every: list[str] = []
+        for table in tables.values():
+            every += table["suite"].unique().tolist()
+        self.name = set_name(suite or next(iter(every), ""))
+        parts = {}
+        for label, table in tables.items():
+            part = table.loc[table["suite"] == self.name]
+            if len(part):
+                parts[label] = part[[*_TARGET, "score"]].reset_index(drop=True)
         if not parts:
-            needed = f"a query is a sentence in at least {FEWEST_TARGETS} pairs"
+            ranked = ", ".join(dict.fromkeys(every)) or "none"
             raise DataError(
-                f"no query of {self.name or 'any suite'} ({', '.join(suites) or 'none'} "
-                f"ranked); {needed}"
+                f"no query of {self.name or 'any suite'} ({ranked} ranked); "
+                f"a query is a sentence in at least {FEWEST_TARGETS} pairs"
             )
         self.labels = list(parts)
-        self.table = parts[self.labels[0]][_TARGET].reset_index(drop=True)
+        self.table = parts[self.labels[0]][_TARGET]
         self.scores = {label: self._aligned_scores(label, part) for label, part in parts.items()}
         self.gold = self.table["gold"].to_numpy()
         self.rows: Mapping[Any, np.ndarray] = self.table.groupby("query_id", sort=False).indices
 
     def _aligned_scores(self, label: str, part: pd.DataFrame) -> np.ndarray:
         """Return the scores of one label in the order of `table`."""
-        # As a rule: a merge takes seconds.
-        if part[_TARGET].reset_index(drop=True).equals(self.table):
+        # As a rule they are in this order, and a merge takes seconds.
+        if part[_TARGET].equals(self.table):
             return part["score"].to_numpy()
         both = self.table.merge(part, on=_TARGET, validate="one_to_one")
         if different := len(self.table) + len(part) - 2 * len(both):
@@ -146,21 +167,21 @@ class SuiteRankings:
         )
 
     def distances(self, a: str, b: str | None = None) -> np.ndarray:
-        """Return 1 - tau-b of each query between the scores of a and b, or gold; nan if one of them
-        ties all."""
+        """Return 1 - tau-b of each query between the scores of a and b, by default gold.
+
+        It is nan if one of them ties all targets.
+        """
         one = self.scores[a]
         two = self.gold if b is None else self.scores[b]
-        return np.array(
-            [1 - kendall(one[rows], two[rows]) for rows in self.rows.values()], dtype=float
-        )
+        taus = [kendall(one[rows], two[rows]) for rows in self.rows.values()]
+        return 1 - np.array(taus)
 
 
 def rank_displacement(ranks: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Return [n] places by which `ranks` have each item nearer (above 0) or further (below 0) than
-    `reference`.
+    """Return by how many places [n] `ranks` differ from a reference: above 0 is nearer.
 
     Any place within a tie of the reference counts as equal.
     """
-    _, place, size = np.unique(reference, return_inverse=True, return_counts=True)
-    reach = (size[place] - 1) / 2
-    return np.clip(ranks, reference - reach, reference + reach) - ranks
+    _, tie, size = np.unique(reference, return_inverse=True, return_counts=True)
+    half = (size[tie] - 1) / 2  # of the places of a tie
+    return np.clip(ranks, reference - half, reference + half) - ranks

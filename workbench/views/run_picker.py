@@ -1,5 +1,4 @@
-"""The picker of runs: which of them, with the encoder before training or without, and the rankings
-that they have."""
+"""The picker of runs, with or without their encoders before training, and of their rankings."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -19,7 +18,8 @@ from workbench.runs import Run, split_common_settings
 from workbench.views._style import framed, problem_html
 from workbench.views._table import Panel, TableWidget, View, dropdown, value_of
 from workbench.views.encoders import StartingEncoder
-from workbench.views.finished import (
+from workbench.views.notebooks import table_html
+from workbench.views.run_tables import (
     BEFORE,
     pairs_of,
     read_or_warn,
@@ -27,20 +27,26 @@ from workbench.views.finished import (
     seed_table,
     suite_version,
 )
-from workbench.views.notebooks import table_html
 
 SEEDS = {"first": "the first of each", "each": "one by one"}
+Source = tuple[str, str, str]  # label, folder of the run and stage
 
 
 class RunPicker(View):
     """A table of finished runs to tick, and the means of those that are ticked.
 
     `runs` has the rows of the ticked runs, for every table and figure that takes `finished_runs`;
-    `rankings`, `scores` and `encoders` are what explorers take. The explorers that `connect` names
-    show the ticked runs at once."""
+    `rankings`, `scores` and `encoders` are what explorers take. The explorers that `connect` names show
+    the ticked runs at once.
+
+    Example:
+        picker = views.RunPicker(views.finished_runs("runs", "stsb-test"), "stsb-test")
+        views.seed_table(picker.runs)
+    """
 
     settable = ("labels", "seeds", "before")
-    before, seeds = value_of("before"), value_of("seeds")
+    before = value_of("before")
+    seeds = value_of("seeds")
 
     def __init__(
         self,
@@ -51,42 +57,42 @@ class RunPicker(View):
         before: bool = True,
         seeds: str = "first",
     ) -> None:
-        """Show `finished_runs` of a suite, with the runs of these labels ticked; ValueError for an
-        unknown label.
+        """Show `finished_runs` of a suite, with the runs of these labels ticked.
 
-        Without labels the newest setting of each method, with its seeds, and of each evaluated
-        encoder is ticked, of runs on the same version of the suite as the newest. `before` (whether
-        the encoder before training is shown too) and `seeds` are explained at `rankings`."""
+        Args:
+            runs: As `finished_runs` returns them.
+            suite: That suite.
+            labels: By default the newest setting of each method, with its seeds, and of each
+                evaluated encoder, of runs on the same version of the suite as the newest.
+            before: Whether the encoder before training is shown too, see `rankings`.
+            seeds: "first" or "each", see `rankings`.
+
+        Raises:
+            ValueError: A label is unknown.
+        """
         self._all = runs.reset_index(drop=True)
         self.suite = suite
         self._explorers: dict[str, Any] = {}
         facts = [read_or_warn(path, Run.facts) or {} for path in runs["path"]]
         ended = [str(each.get("ended", "")) for each in facts]
-        group = runs["method"].where(runs["method"] != "base", runs["encoder"])
-        times = self._all.assign(
-            group=group.to_numpy(),
-            ended=ended,
-            version=[str(suite_version(each, suite)) for each in facts],
-        ).sort_values("ended", kind="stable")
-        is_newest = times["version"].isin(times["version"].tail(1))
-        latest = times[is_newest].groupby("group")["label"].last()
-        is_ticked = (is_newest & times["label"].isin(latest)).sort_index()
-        shared, own = split_common_settings(runs["settings"].tolist())
+        is_newest = self._are_newest(ended, [str(suite_version(each, suite)) for each in facts])
+        shared, differing = split_common_settings(runs["settings"].tolist())
         self._note = f", all with {shared}" if shared else ""
-        if not (labels or is_ticked.all()):
+        if not (labels or is_newest.all()):
             self._note += (
                 "; at first the newest setting of each method is ticked, on the newest "
                 "version of the suite"
             )
+        score = self._all["spearman"].fillna(self._all["accuracy"])
         self._facts = self._all[["label"]].assign(
-            settings=own,
+            settings=differing,
             seed=self._all["seed"],
-            score=(100 * self._all["spearman"].fillna(self._all["accuracy"])).round(2),
+            score=(100 * score).round(2),
             finished=[time[:16].replace("T", " ") for time in ended],
         )
         self.grid = TableWidget(label="runs", ticks=True, height=600)
         self.grid.set_rows(self._facts, [{"name": name} for name in self._facts])
-        self._tick(np.flatnonzero(is_ticked))
+        self._tick(np.flatnonzero(is_newest))
         self.problem = Panel()
         self.means = Panel()
         check = ipywidgets.Checkbox(
@@ -101,34 +107,42 @@ class RunPicker(View):
         self.seeds = seeds
         if labels:
             self.labels = labels
+        # From here on: the first ticks are drawn once, below.
         self.grid.observe(self._update, "ticked")
-        every, none = (
-            ipywidgets.Button(description=f"{verb} all listed") for verb in ("tick", "untick")
-        )
-        every.on_click(lambda _: self._tick({*self.grid.ticked, *self.grid.listed}))
-        none.on_click(lambda _: self._tick({*self.grid.ticked} - {*self.grid.listed}))
-        super().__init__(
-            [
-                ipywidgets.HBox([*self.controls.values(), every, none]),
-                self.grid,
-                self.problem,
-                self.means,
-            ]
-        )
+        tick = ipywidgets.Button(description="tick all listed")
+        tick.on_click(lambda _: self._tick({*self.grid.ticked, *self.grid.listed}))
+        untick = ipywidgets.Button(description="untick all listed")
+        untick.on_click(lambda _: self._tick({*self.grid.ticked} - {*self.grid.listed}))
+        row = ipywidgets.HBox([*self.controls.values(), tick, untick])
+        super().__init__([row, self.grid, self.problem, self.means])
         self._update()
+
+    def _are_newest(self, ended: list[str], versions: list[str]) -> Any:
+        """Return which runs are of the newest label of their method or evaluated encoder."""
+        is_baseline = self._all["method"] == BaselineConfig.method
+        group = self._all["method"].mask(is_baseline, self._all["encoder"])
+        runs = self._all.assign(group=group, ended=ended, version=versions)
+        runs = runs.sort_values("ended", kind="stable")
+        # Scores on two versions of a set cannot be compared.
+        is_current = runs["version"].isin(runs["version"].tail(1))
+        latest = runs[is_current].groupby("group")["label"].last()
+        return (is_current & runs["label"].isin(latest)).sort_index()
 
     @property
     def labels(self) -> list[str]:
-        """Return the labels of the ticked runs; set to tick all runs of some labels, ValueError for
-        an unknown one."""
+        """Return the labels of the ticked runs; set them to tick all runs of some labels.
+
+        Raises:
+            ValueError: A label that is set is unknown.
+        """
         return list(dict.fromkeys(self.runs["label"]))
 
     @labels.setter
     def labels(self, labels: Sequence[str]) -> None:
         known = self._all["label"]
-        if unknown := [label for label in labels if label not in known.array]:
+        if unknown := [repr(label) for label in labels if label not in known.array]:
             names = ", ".join(known.unique()) or "no finished runs"
-            raise ValueError(f"no runs {', '.join(map(repr, unknown))}; there are {names}")
+            raise ValueError(f"no runs {', '.join(unknown)}; there are {names}")
         self._tick(np.flatnonzero(known.isin(labels)))
 
     @property
@@ -138,12 +152,12 @@ class RunPicker(View):
 
     @property
     def rankings(self) -> dict[str, pd.DataFrame]:
-        """Return label -> rankings of the suite, of the encoders before training too if `before` is
-        set.
+        """Return label -> rankings of the suite.
 
-        These are labelled "before", or "before LABEL" if runs started from different ones. If
-        `seeds` is "first" the first ticked run of each label is shown, if it is "each" all of them,
-        as "label, seed 0"."""
+        If `before` is set there are those of the encoders before training too, labelled "before",
+        or "before LABEL" if runs started from different ones. If `seeds` is "first" the first
+        ticked run of each label is shown, if it is "each" all of them, as "label, seed 0".
+        """
         return self._tables("rankings")
 
     @property
@@ -157,19 +171,19 @@ class RunPicker(View):
 
         A run that cannot encode a sentence alone, such as tf-idf or a cross-encoder, is left out.
         """
-        sources = self._sources()
-        return {
-            name: encoder for name, path, stage in sources if (encoder := _encoder(path, stage))
-        }
+        encoders = {}
+        for label, path, stage in self._sources():
+            if encoder := _encoder(path, stage):
+                encoders[label] = encoder
+        return encoders
 
     @property
     def pairs(self) -> Pairs:
         """Return `pairs_of` the suite."""
         return pairs_of(self._all, self.suite)
 
-    def _sources(self) -> list[tuple[str, str, str]]:
-        """Return name, folder and stage of the shown encoders: first the starts, or those that have
-        their scores."""
+    def _sources(self) -> list[Source]:
+        """Return the shown encoders: first the starts, or the ends that have their scores."""
         runs = self.runs
         names = runs["label"]
         if self.seeds == "each":
@@ -179,29 +193,38 @@ class RunPicker(View):
         starts = []
         if self.before:
             for name, path in _starts(paths).items():
-                start = name, path, BEFORE
-                starts.append(next((end for end in ends if self._score_alike(start, end)), start))
+                start = (name, path, BEFORE)
+                # An evaluated encoder that a method started from is shown once.
+                alike = (end for end in ends if self._score_alike(start, end))
+                starts.append(next(alike, start))
         return list(dict.fromkeys([*starts, *ends]))
 
-    def _score_alike(self, *sources: tuple[str, str, str]) -> bool:
-        one, two = (self._table("scores", path, stage) for _, path, stage in sources)
-        return 0 < len(one) == len(two) and np.allclose(
-            one["predicted"], two["predicted"], rtol=0, atol=1e-5
-        )
+    def _score_alike(self, start: Source, end: Source) -> bool:
+        one = self._table("scores", start)
+        two = self._table("scores", end)
+        if not 0 < len(one) == len(two):
+            return False
+        return np.allclose(one["predicted"], two["predicted"], rtol=0, atol=1e-5)
 
-    def _table(self, kind: str, path: str, stage: str) -> pd.DataFrame:
+    def _table(self, kind: str, source: Source) -> pd.DataFrame:
+        _, path, stage = source
         parts = read_or_warn(path, partial(rows_by_suite, kind=kind, stage=stage)) or {}
         return parts.get(set_name(self.suite), pd.DataFrame())
 
     def _tables(self, kind: str) -> dict[str, pd.DataFrame]:
-        tables = {label: self._table(kind, path, stage) for label, path, stage in self._sources()}
-        return {label: table.copy() for label, table in tables.items() if len(table)}
+        tables = {}
+        for source in self._sources():
+            table = self._table(kind, source)
+            if len(table):
+                tables[source[0]] = table.copy()  # of a cached one
+        return tables
 
     def connect(self, *explorers: Any) -> None:
         """Let a `RankingExplorer` and a `PairExplorer` show the ticked runs, from here on.
 
         Of each kind only the last one follows, because a cell that is run again makes another
-        explorer. If nothing is ticked they go on showing what they showed."""
+        explorer. If nothing is ticked they go on showing what they showed.
+        """
         self._explorers |= {explorer.kind: explorer for explorer in explorers}
 
     def _tick(self, rows: Iterable[int]) -> None:
@@ -227,36 +250,40 @@ class RunPicker(View):
         return framed(table_html(seed_table(self.runs).drop(columns="settings", errors="ignore")))
 
     def static(self) -> str:
-        text = (
-            f"{len(self.grid.ticked)} of {len(self._all)} runs on {escape(self.suite + self._note)}"
-        )
         ticked = table_html(self._facts.loc[sorted(self.grid.ticked)])
-        return f"<p>{text}. Run the cell to choose.</p>{framed(ticked)}{self._means()}"
+        count = f"{len(self.grid.ticked)} of {len(self._all)}"
+        text = f"{count} runs on {escape(self.suite + self._note)}. Run the cell to choose."
+        return f"<p>{text}</p>{framed(ticked)}{self._means()}"
 
 
 def _starts(paths: dict[str, str]) -> dict[str, str]:
-    """Return a run for each different start, by label; that of the last run first, as explorers
-    compare these two."""
-    starts: dict[Any, tuple[str, str]] = {}
+    """Return a run for each different start, by label; that of the last run comes first.
+
+    Explorers compare the first two encoders: the start and its run.
+    """
+    runs: dict[Any, tuple[str, str]] = {}
     for name, path in paths.items():
-        if Run(path).has(BEFORE) and (facts := read_or_warn(path, Run.facts)):
-            start = (
-                facts.get("inputs", {}).get("encoder", {}).get("sha256"),
-                facts["settings"].get("pooling"),
-            )
-            starts[start] = starts.pop(start, (name, path))
-    return {
-        BEFORE if len(starts) == 1 else f"{BEFORE} {name}": path
-        for name, path in reversed(starts.values())
-    }
+        facts = read_or_warn(path, Run.facts) if Run(path).has(BEFORE) else None
+        if facts:
+            encoder = facts.get("inputs", {}).get("encoder", {})
+            start = (encoder.get("sha256"), facts["settings"].get("pooling"))
+            # The first run of a start names it, the last one decides its place.
+            runs[start] = runs.pop(start, (name, path))
+    starts = {}
+    for name, path in reversed(runs.values()):
+        starts[BEFORE if len(runs) == 1 else f"{BEFORE} {name}"] = path
+    return starts
 
 
 def _encoder(path: str, stage: str) -> Path | StartingEncoder | None:
-    """Return the encoder of a run, or of its start if `stage` is given; None if it cannot encode a
-    single sentence."""
-    folder, config = Path(path) / "encoder", read_or_warn(path, lambda run: run.config)
+    """Return the encoder of a run, or of its start if `stage` is given.
+
+    It is None if it cannot encode a sentence alone.
+    """
+    config = read_or_warn(path, lambda run: run.config)
     if isinstance(config, BaselineConfig):
         return StartingEncoder(Path(path)) if config.kind == "pooling" else None
+    folder = Path(path) / "encoder"
     if not folder.is_dir() or getattr(config, "architecture", "") == "cross-encoder":
         return None
     return StartingEncoder(Path(path)) if stage else folder

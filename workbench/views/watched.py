@@ -1,5 +1,4 @@
-"""A ranking that forms: a query of dev under gold, the start and every measured step of a
-training."""
+"""How a ranking forms: a query of dev under gold, the start and each measured step."""
 
 from typing import Any
 
@@ -8,17 +7,17 @@ import ipywidgets
 from workbench.errors import DataError
 from workbench.runs import Run
 from workbench.views._table import TypedView, dropdown, value_of
-from workbench.views.finished import kept_checkpoint
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView
+from workbench.views.run_tables import kept_checkpoint
 
 
 class WatchedRanking(TypedView):
-    """Move through the steps of a training and see the targets of a query change places: gold,
-    start, chosen step.
+    """Move through the steps of a training and see the targets of a query change places.
 
     The queries are the first of dev with four to twenty targets of different gold; each measurement
-    of dev has their scores. At first the step of the kept checkpoint is shown."""
+    of dev has their scores. At first the step of the kept checkpoint is shown.
+    """
 
     settable = ("query", "step")
     query, step = map(value_of, settable)
@@ -28,21 +27,18 @@ class WatchedRanking(TypedView):
         self._rows = run.watched()
         self.kept = int(kept_checkpoint(run.history())["step"])
         queries = {query: query for query in self._rows["query"]}
+        # A slider needs a choice, even next to the message that nothing was watched.
+        steps = self._rows["step"].unique().tolist() or [self.kept]
         slider: Any = ipywidgets.SelectionSlider(
-            options=[
-                (self._label(step), step)
-                for step in self._rows["step"].unique().tolist() or [self.kept]
-            ],
+            options=[(self._label(step), step) for step in steps],
             value=self.kept,
             description="step",
             layout={"width": "26em"},
         )
         super().__init__({"query": dropdown("query", queries, lambda _: None), "step": slider})
         self.panel.layout.width = "100%"
-        self.children = [
-            ipywidgets.HBox([*self.controls.values()], layout={"flex_flow": "row wrap"}),
-            self.panel,
-        ]
+        controls = ipywidgets.HBox([*self.controls.values()], layout={"flex_flow": "row wrap"})
+        self.children = [controls, self.panel]
 
     def _label(self, step: int) -> str:
         return f"{step}, kept" if step == self.kept else str(step)
@@ -57,17 +53,14 @@ class WatchedRanking(TypedView):
             )
             raise DataError(f"the run has no watched rankings: {why}")
         rows: Any = self._rows[self._rows["query"] == self.query]
-        start, now = rows[rows["step"] == 0], rows[rows["step"] == self.step]
-        return QueryView.from_scores(
-            self.query,
-            start["target"].tolist(),
-            start["gold"].to_numpy(),
-            {
-                "start": start["score"].to_numpy(),
-                f"step {self._label(self.step)}": now["score"].to_numpy(),
-            },
-            "dev",
-        )
+        start = rows[rows["step"] == 0]
+        now = rows[rows["step"] == self.step]
+        scores = {
+            "start": start["score"].to_numpy(),
+            f"step {self._label(self.step)}": now["score"].to_numpy(),
+        }
+        gold = start["gold"].to_numpy()
+        return QueryView.from_scores(self.query, start["target"].tolist(), gold, scores, "dev")
 
     def html(self, *, is_static: bool) -> str:
         return view_html(self.selected, is_live=not is_static)

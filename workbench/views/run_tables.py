@@ -23,47 +23,48 @@ _LOG = logging.getLogger("workbench")
 _T = TypeVar("_T")
 BEFORE = "before"  # the stage of a run before training, and the label of its scores
 FEWEST_QUERIES = 50  # for which the tables show means of KCC and NDCG
-_VISIBLE = 5e-5  # a smaller difference is none: the two are printed alike, x 100
+_VISIBLE = 5e-5  # a smaller fall is not reported: both scores are printed alike, x 100
 _FACTS = ["method", "settings", "encoder", "seed", "path"]
-# Settings that a label has only where nothing else tells two runs apart.
+# Settings that a label shows only if the others do not tell two runs apart.
 _MINOR = ["suites", "eval_steps"]
 _VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
 
 
 def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
-    """Return a row for each finished run under `runs_root` that was scored on `suite`, by label and
-    seed.
+    """Return a row for each finished run that was scored on a suite, sorted by label and seed.
 
-    Your own file is a suite by its name. A run that cannot be read and a copy of a run are left out
-    with a warning.
+    The suite of your own file is its name. A run that cannot be read and a copy of a run are
+    left out with a warning.
+
+    Example:
+        runs = views.finished_runs("runs", "stsb-test")
+        runs[["label", "seed", "spearman"]]
 
     Returns:
         label, method, settings (profile and changes), encoder, seed, path; before (Spearman, or
-        accuracy of a transfer task, of the encoder before training), spearman, kcc, ndcg in [-1,
-        1], accuracy, f1 in [0, 1], nan if a run has none; pairs, queries.
+        accuracy of a transfer task, of the encoder before training), spearman, kcc, ndcg in
+        [-1, 1], accuracy, f1 in [0, 1], nan if a run has none; pairs, queries.
 
-    Raises DataError if no run was scored on `suite`, and it is neither a set nor a file.
+    Raises:
+        DataError: No run was scored on `suite`, and it is neither a set nor a file.
     """
     name = set_name(suite)
     rows = []
-    first = {}
-    suites = set()
+    first_paths = {}
+    scored_suites = set()
     for row in finished_rows(runs_root):
-        suites.update(row["scores"])
-        original = first.setdefault((row["digest"], row["seed"]), row["path"])
-        if original != row["path"]:
-            _LOG.warning("left out: %s: a copy of %s, so no further seed", row["path"], original)
-        elif name in row["scores"] and (
-            values := read_or_warn(row["path"], partial(_values_on, suite=name))
-        ):
-            rows.append(row | values)
-    sets = {*dataset_names(), *AVERAGES}
-    if not rows and name not in sets and suite_file(suite) is None:
-        raise DataError(
-            unknown_name(
-                "suite", name, suites or sets, "of a finished run, and no such set or file"
-            )
-        )
+        path = row["path"]
+        scored_suites.update(row["scores"])
+        # A copied folder would count as one more seed and make an interval too narrow.
+        original = first_paths.setdefault((row["digest"], row["seed"]), path)
+        if original != path:
+            _LOG.warning("left out: %s: a copy of %s, so no further seed", path, original)
+        elif name in row["scores"]:
+            rows.append(row | _values_on(row, name))
+    known_sets = {*dataset_names(), *AVERAGES}
+    if not rows and name not in known_sets and suite_file(suite) is None:
+        places = "of a finished run, and no such set or file"
+        raise DataError(unknown_name("suite", name, scored_suites or known_sets, places))
     table = pd.DataFrame(rows, columns=[*_FACTS, *_VALUES]).astype(dict.fromkeys(_VALUES, float))
     table["settings"] = list(map(_settings_text, rows))
     table.insert(0, "label", label_runs(rows))
@@ -72,27 +73,33 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
 
 def finished_rows(runs_root: str | Path) -> list[dict[str, Any]]:
     """Return `read_rows` of finished runs; a run that cannot be read is left out with a warning."""
-    rows = read_rows(runs_root)
-    for row in rows:
-        if row["status"] == "unreadable":
+    finished = []
+    for row in read_rows(runs_root):
+        if row["status"] == "finished":
+            finished.append(row)
+        elif row["status"] == "unreadable":
             _LOG.warning("left out: %s: %s", row["path"], row["failure"])
-    return [row for row in rows if row["status"] == "finished"]
+    return finished
 
 
-def _values_on(run: Run, suite: str) -> dict[str, Any]:
-    metrics = run.metrics()
-    start = run.metrics(BEFORE).get(suite, {}) if run.has(BEFORE) else {}
+def _values_on(row: Mapping[str, Any], suite: str) -> dict[str, Any]:
+    # `read_row` has checked these files; its facts save reading them a second time.
+    metrics = Run(row["path"]).metrics(facts=row["facts"])
     sets = [metrics[name] for name in AVERAGES.get(suite, [suite]) if name in metrics]
     return metrics[suite] | {
-        "encoder": run.config.encoder,
-        "before": start.get("spearman", start.get("accuracy")),
-        "pairs": sum(one.get("n", 0) for one in sets),
-        "queries": sum(one.get("queries", 0) for one in sets),
+        "encoder": row["settings"]["encoder"],
+        "before": row["rankings"].get(f"{suite}:start"),
+        "pairs": sum(values.get("n", 0) for values in sets),
+        "queries": sum(values.get("queries", 0) for values in sets),
     }
 
 
 def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") -> str:
-    """Return the number of runs; without runs the commands that make some."""
+    """Return the number of runs, or the command that makes some if there are none.
+
+    Example:
+        print(views.describe_runs(runs, "runs", "stsb-test"))
+    """
     if count := len(runs):
         return f"{count} finished run{'s' if count > 1 else ''} under {runs_root}"
     command = "workbench run simcse --seed 0"
@@ -105,10 +112,13 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Return mean and (standard deviation) over seeds, x 100, for each label.
 
     Columns: settings (without those that all runs share), seeds, Spearman before, Spearman, KCC,
-        NDCG (of 50 queries or more), or of a transfer task accuracy before, accuracy, F1; pairs,
-        queries. Columns without a value are left out."""
-    runs = runs.assign(**runs[["kcc", "ndcg"]].where(runs["queries"] >= FEWEST_QUERIES))
-    runs["settings"] = split_common_settings(runs["settings"].tolist())[1]
+    NDCG (of 50 queries or more), or of a transfer task accuracy before, accuracy, F1; pairs,
+    queries. Columns without a value are left out.
+    """
+    runs = runs.copy()
+    is_sparse = runs["queries"] < FEWEST_QUERIES
+    runs.loc[is_sparse, ["kcc", "ndcg"]] = np.nan
+    _, runs["settings"] = split_common_settings(runs["settings"].tolist())
     measure = measure_of(runs)
     titles = {"before": "Spearman before", "spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
     if measure == "accuracy":
@@ -121,27 +131,37 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
         columns[name] = groups[name].first().fillna(0).astype("Int64")
     table: Any = pd.DataFrame(columns)
     table.attrs["caption"] = "mean (standard deviation) over seeds, x 100"
-    if (runs["queries"].between(1, FEWEST_QUERIES - 1)).any():
+    # Without queries the columns are empty, and a reader has nothing to wonder about.
+    if runs.loc[is_sparse, "queries"].any():
         table.attrs["caption"] += f"; KCC and NDCG only of {FEWEST_QUERIES} queries or more"
-    return table.loc[:, (table != "").any() | (table.columns == titles[measure])]
+    has_values = (table != "").any()
+    return table.loc[:, has_values | (table.columns == titles[measure])]
 
 
 def suite_scores(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return label, part, mean, std, n: the score on every suite and subset over seeds, in [-1, 1].
+    """Return the score on every suite and subset over seeds, in [-1, 1].
 
     The score is Spearman, or accuracy on transfer tasks if the runs were compared on one. If all
-    runs have one label, the first run's encoder before training is added as "before"."""
+    runs have one label, the first run's encoder before training is added as "before".
+
+    Example:
+        views.part_scores(views.suite_scores(runs))
+
+    Returns:
+        label, part (a suite, or "suite: subset"), mean, std, n (seeds).
+    """
     values = defaultdict(list)
     measure = measure_of(runs)
     for label, _, path, stage in with_start(runs):
-        for suite, metrics in (read_or_warn(path, partial(Run.metrics, stage=stage)) or {}).items():
-            subsets = {
-                f"{suite}: {name}": part for name, part in metrics.get("subsets", {}).items()
-            }
-            for name, part in {suite: metrics, **subsets}.items():
-                if measure in part:
-                    values[label, name].append(part[measure])
-    rows = [(*names, *seed_spread(of_seeds)) for names, of_seeds in values.items()]
+        metrics = read_or_warn(path, partial(Run.metrics, stage=stage)) or {}
+        for suite, whole in metrics.items():
+            parts = {suite: whole}
+            for name, subset in whole.get("subsets", {}).items():
+                parts[f"{suite}: {name}"] = subset
+            for part, scores in parts.items():
+                if measure in scores:
+                    values[label, part].append(scores[measure])
+    rows = [(*key, *seed_spread(of_seeds)) for key, of_seeds in values.items()]
     return pd.DataFrame(rows, columns=["label", "part", "mean", "std", "n"])
 
 
@@ -151,57 +171,68 @@ def measure_of(runs: pd.DataFrame) -> Measure:
 
 
 def with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
-    """Return label, seed, path, stage of each run; if there is one label only, the start of the
-    first run too."""
+    """Return label, seed, path and stage of each run, and of the start if there is one label only.
+
+    The start is that of the first run that stored it.
+    """
     rows = [(run["label"], run["seed"], run["path"], "") for run in runs.to_dict("records")]
     if runs["label"].nunique() == 1:
-        starts = [
-            (BEFORE, seed, path, BEFORE) for _, seed, path, _ in rows if Run(path).has(BEFORE)
-        ]
-        return starts[:1] + rows
+        for _, seed, path, _ in rows:
+            if Run(path).has(BEFORE):
+                return [(BEFORE, seed, path, BEFORE), *rows]
     return rows
 
 
 def label_runs(
     rows: Sequence[Mapping[str, Any]], without: Sequence[str] = (), minor: list[str] = _MINOR
 ) -> list[str]:
-    """Return a label for each row of `read_rows`: its method, and the settings that differ within
-    the method.
+    """Return a label for each row of `read_rows`: its method, and how it differs within the method.
 
     An evaluated encoder is labelled by its name. Runs of different seeds have the same label if
     their settings read the same: each learned from the run of its own seed. Labels leave out the
-    settings `without`."""
+    settings `without`.
+    """
     groups = defaultdict(list)
-    for place, row in enumerate(rows):
-        groups[_short_label(row)].append(place)
+    for index, row in enumerate(rows):
+        groups[_short_label(row)].append(index)
     labels = [""] * len(rows)
-    for name, places in groups.items():
-        named = ["encoder"] if rows[places[0]]["method"] == BaselineConfig.method else []
-        texts = [_settings_text(rows[place]) for place in places]
-        _, own = split_common_settings(texts, [*without, *named, *minor])
-        for place, text in zip(places, own, strict=True):
-            labels[place] = f"{name} ({text})" if text else name
-    # Two runs of one label and seed differ in something that their settings do not show: the
-    # content of a file.
-    left_out = [str([row["settings"][name] for name in without]) for row in rows]
-    counts = Counter(zip(labels, (row["seed"] for row in rows), left_out, strict=True))
-    same = {label for (label, *_), count in counts.items() if count > 1}
+    for name, indices in groups.items():
+        hidden = [*without, *minor]
+        if rows[indices[0]]["method"] == BaselineConfig.method:
+            hidden.append("encoder")  # which is the name
+        texts = [_settings_text(rows[index]) for index in indices]
+        _, differences = split_common_settings(texts, hidden)
+        for index, text in zip(indices, differences, strict=True):
+            labels[index] = f"{name} ({text})" if text else name
+    # Two runs of one label and seed differ in something that their settings do not show, such as
+    # the content of a file: the minor settings tell them apart, and if not, their digests.
+    keys = []
+    for label, row in zip(labels, rows, strict=True):
+        left_out = [row["settings"][name] for name in without]
+        keys.append((label, row["seed"], str(left_out)))
+    ambiguous = {label for (label, _, _), count in Counter(keys).items() if count > 1}
+    if not ambiguous:
+        return labels
     longer = [f"{label} {row['digest']}" for label, row in zip(labels, rows, strict=True)]
-    if same and minor:
+    if minor:
         longer = label_runs(rows, without, [])
-    return [whole if label in same else label for label, whole in zip(labels, longer, strict=True)]
+    return [
+        whole if label in ambiguous else label for label, whole in zip(labels, longer, strict=True)
+    ]
 
 
 def _short_label(row: Mapping[str, Any]) -> str:
     if row["method"] != BaselineConfig.method:
         return row["method"]
     kind = row["settings"]["kind"]
+    if kind == "tfidf":  # of no encoder
+        return kind
     encoder = short_value(row["settings"]["encoder"])
-    return {"pooling": encoder, "tfidf": kind}.get(kind, f"{encoder}, {kind}")
+    return encoder if kind == "pooling" else f"{encoder}, {kind}"
 
 
 def _settings_text(row: Mapping[str, Any]) -> str:
-    return ", ".join(text for text in (row["profile"], row["changed"]) if text)
+    return ", ".join(filter(None, (row["profile"], row["changed"])))
 
 
 def default_baseline(labels: Sequence[str]) -> str:
@@ -210,17 +241,16 @@ def default_baseline(labels: Sequence[str]) -> str:
 
 
 def suite_file(suite: str) -> Path | None:
-    """Return the path of your own file that `suite` names; None if it names a set or the file does
-    not exist."""
+    """Return the path of your own file that `suite` names, None for a set or a missing file."""
     path = Path(suite).expanduser()
     return path.absolute() if suite != set_name(suite) and path.is_file() else None
 
 
 def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
-    """Return the scored pairs of a suite, from your own file or the folder from which the first run
-    read it.
+    """Return the scored pairs of a suite, from your own file or where the first run read them.
 
-    Raises DataError if they are not on this machine.
+    Raises:
+        DataError: They are not on this machine.
     """
     if suite_file(suite):
         return load_pairs(suite)
@@ -234,8 +264,12 @@ def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
 def suite_version(facts: Mapping[str, Any], suite: str) -> list[str | None]:
     """Return the checksums of the sets of `suite` that the run with these facts was scored on."""
     inputs = facts.get("inputs", {})
-    names = AVERAGES.get(suite, [set_name(suite)])
-    return [inputs.get(f"suite {name}", inputs.get(name, {})).get("sha256") for name in names]
+    checksums = []
+    for name in AVERAGES.get(suite, [set_name(suite)]):
+        # A suite called like a role, such as "dev", is recorded as "suite dev".
+        source = inputs.get(f"suite {name}", inputs.get(name, {}))
+        checksums.append(source.get("sha256"))
+    return checksums
 
 
 def read_or_warn(path: str | Path, read: Callable[[Run], _T]) -> _T | None:
@@ -248,8 +282,10 @@ def read_or_warn(path: str | Path, read: Callable[[Run], _T]) -> _T | None:
 
 
 def rows_by_suite(run: Run, kind: str, stage: str = "") -> dict[str, pd.DataFrame]:
-    """Return suite -> rows of scores.csv or rankings.csv (`kind`), kept in memory until the file
-    changes."""
+    """Return suite -> rows of scores.csv or rankings.csv (`kind`), cached until the file changes.
+
+    Nobody may write into these tables: every caller gets the same ones.
+    """
     return _cached_rows(str(run.path), kind, stage, time_changed(run.path / stage / f"{kind}.csv"))
 
 
@@ -261,42 +297,45 @@ def time_changed(file: Path) -> int:
 @lru_cache(maxsize=64)
 def _cached_rows(path: str, kind: str, stage: str, _changed: int) -> dict[str, pd.DataFrame]:
     table: pd.DataFrame = getattr(Run(path), kind)(stage)
-    return {
-        str(suite): rows.reset_index(drop=True)
-        for suite, rows in table.groupby("suite", sort=False)
-    }
+    groups = table.groupby("suite", sort=False)
+    return {str(suite): rows.reset_index(drop=True) for suite, rows in groups}
 
 
 def format_spread(values: Any, unit: float = 100, form: str = "{:.2f} ± {:.2f}") -> str:
     """Return mean and deviation of the seeds' values, times `unit`; "" if undefined."""
     mean, std, n = seed_spread(unit * np.asarray(values))
-    return "" if pd.isna(mean) else (form if n > 1 else "{:.2f}").format(mean, std)
+    if math.isnan(mean):
+        return ""
+    return form.format(mean, std) if n > 1 else f"{mean:.2f}"
 
 
 def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:
-    """Return label, value, seeds, dev, dev_std, test, test_std: means and deviations over seeds, in
-    [-1, 1].
+    """Return the scores of each value of a setting: means and deviations over seeds, in [-1, 1].
 
-    A label is a method with whatever else varies. dev is the best of a run's training, which chose
-    its checkpoint.
+    A label is a method with whatever else varies. dev is the best of a run's training, which
+    selected its checkpoint.
 
-    Raises SettingError if no run that was scored on the suite has a setting of this name.
+    Returns:
+        label, value, seeds, dev, dev_std, test, test_std.
+
+    Raises:
+        SettingError: No run that was scored on the suite has a setting of this name.
     """
-    suite, setting = set_name(suite), ALIASES.get(setting, setting)
-    rows = [row for row in finished_rows(runs_root) if suite in row["scores"]]
-    if rows and not any(setting in row["settings"] for row in rows):
-        names = {name for row in rows for name in row["settings"]}
-        raise SettingError(unknown_name("setting", setting, names, "of these runs"))
-    rows = [row for row in rows if setting in row["settings"]]
+    name = set_name(suite)
+    setting = ALIASES.get(setting, setting)
+    scored = [row for row in finished_rows(runs_root) if name in row["scores"]]
+    rows = [row for row in scored if setting in row["settings"]]
+    if scored and not rows:
+        settings = set[str]().union(*(row["settings"] for row in scored))
+        raise SettingError(unknown_name("setting", setting, settings, "of these runs"))
+    # A list of values, which cannot be a key of a group, becomes its text.
     values = [row["settings"][setting] for row in rows]
-    table = pd.DataFrame(
-        {
-            "label": label_runs(rows, [setting]),
-            "value": [str(value) if isinstance(value, list | dict) else value for value in values],
-            "dev": [read_or_warn(row["path"], read_dev) for row in rows],
-            "test": [row["scores"][suite][0] for row in rows],
-        }
-    ).astype({"dev": float, "test": float})
+    keys = [str(value) if isinstance(value, list | dict) else value for value in values]
+    dev = [read_or_warn(row["path"], read_dev) for row in rows]
+    test = [row["scores"][name][0] for row in rows]
+    table = pd.DataFrame({"label": label_runs(rows, [setting]), "value": keys})
+    table["dev"] = np.array(dev, dtype=float)
+    table["test"] = np.array(test, dtype=float)
     groups = table.groupby(["label", "value"], dropna=False)
     return groups.agg(
         seeds=("test", "size"),
@@ -320,28 +359,28 @@ def kept_checkpoint(history: pd.DataFrame) -> Any:
 
 
 def score_changes(run: Run, *, only_falls: bool = False) -> str:
-    """Return suites and dev with their scores x 100 before and after training, as far as both were
-    measured."""
+    """Return suites and dev with their scores x 100 before and after training.
+
+    A score that was not measured before training is left out.
+    """
     row = read_row(run.path)
-    starts = row["rankings"]
-    pairs = {
-        suite: (starts.get(f"{suite}:start", math.nan), score)
-        for suite, (score, _) in row["scores"].items()
-    }
+    changes = []
+    for suite, (score, _) in row["scores"].items():
+        changes.append((suite, row["rankings"].get(f"{suite}:start", math.nan), score))
     history = _history(run)
     if "dev_spearman" in history:
-        pairs["dev"] = (history["dev_spearman"].iloc[0], kept_checkpoint(history)["dev_spearman"])
-    least = _VISIBLE if only_falls else -math.inf
-    return ", ".join(
-        f"{name} {100 * start:.2f} -> {100 * end:.2f}"
-        for name, (start, end) in pairs.items()
-        if start - end > least  # not for nan
-    )
+        start = history["dev_spearman"].iloc[0]
+        changes.append(("dev", start, kept_checkpoint(history)["dev_spearman"]))
+    least_fall = _VISIBLE if only_falls else -math.inf
+    texts = []
+    for name, start, end in changes:
+        if start - end > least_fall:  # false for nan
+            texts.append(f"{name} {100 * start:.2f} -> {100 * end:.2f}")
+    return ", ".join(texts)
 
 
 def result_line(run: Run) -> str:
-    """Return one line: the scores of a run before and after training, if the start was kept, and an
-    early end."""
+    """Return one line: the scores of a run before and after training, and how it ended."""
     texts = [score_changes(run)]
     if is_its_start(run):
         texts.append("kept the start")
@@ -352,10 +391,9 @@ def result_line(run: Run) -> str:
 
 def warning_of(run: Run) -> str:
     """Return in which scores a run's encoder is worse than its start, otherwise an empty text."""
-    lost = score_changes(run, only_falls=True)
-    return (
-        f"worse than its start, {short_value(run.config.encoder)}: {lost} (x 100)" if lost else ""
-    )
+    falls = score_changes(run, only_falls=True)
+    start = short_value(run.config.encoder)
+    return f"worse than its start, {start}: {falls} (x 100)" if falls else ""
 
 
 def is_its_start(run: Run) -> bool:
@@ -369,8 +407,7 @@ def _history(run: Run) -> pd.DataFrame:
 
 
 def read_dev(run: Run) -> float | None:
-    """Return the Spearman on dev of the checkpoint that was kept, in [-1, 1]; None if dev was not
-    measured."""
+    """Return the Spearman on dev of the checkpoint that was kept; None if it was not measured."""
     return kept_checkpoint(run.history()).get("dev_spearman")
 
 

@@ -1,0 +1,49 @@
+"""Ranking tables: the rank of each target of each query under a model. No torch.
+
+A table has one row per target of a query, with the columns of `RANKING_COLUMNS`. Rank 1 is best;
+equal scores share an average."""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from workbench.data import Pairs
+from workbench.metrics import average_ranks, ranking_groups
+
+RANKING_COLUMNS = ("suite", "query_id", "target_id", "query", "target", "gold", "score", "rank")
+
+
+def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> pd.DataFrame:
+    """Return the ranking table of one model's scores [n] of `pairs`; `suite` is the first column.
+
+    Queries are those of `ranking_groups`, in order of first appearance; query_id is "q0", "q1",
+    ...: the same for every model scored on the same data. Targets are in the order of their pairs,
+    target_id is the pair's id.
+
+    Raises:
+        ValueError: There is not one score for each pair, or one is nan.
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    if values.shape != (len(pairs.gold),) or np.isnan(values).any():
+        raise ValueError(
+            f"scores have shape {values.shape}; there must be {len(pairs.gold)}, none of them nan"
+        )
+    queries = ranking_groups(pairs.sentence1, pairs.sentence2, pairs.gold)
+    groups = list(queries.values())
+    if not groups:
+        return pd.DataFrame(columns=list(RANKING_COLUMNS))
+    # One frame of all queries, not one for each: a suite can have thousands.
+    sizes = [len(group.pairs) for group in groups]
+    rows = np.concatenate([group.pairs for group in groups])
+    ranks = [average_ranks(-values[group.pairs]) for group in groups]
+    columns = {
+        "suite": suite,
+        "query_id": np.repeat([f"q{number}" for number in range(len(groups))], sizes),
+        "target_id": np.asarray(pairs.pair_id, dtype=object)[rows],
+        "query": np.repeat(np.array(list(queries), dtype=object), sizes),
+        "target": [target for group in groups for target in group.targets],
+        "gold": np.concatenate([group.gold for group in groups]),
+        "score": values[rows],
+        "rank": np.concatenate(ranks),
+    }
+    return pd.DataFrame(columns)
