@@ -31,7 +31,7 @@ API = [
         "rankings",
         "ranks",
     ),
-    *("runs", "sweeps", "views", "lessons", "teachers", "baselines", "execution", "errors"),
+    *("runs", "sweeps", "views", "teaching", "teachers", "baselines", "execution", "errors"),
 ]
 NAMED = '- <autoref optional identifier="{at}">`{name}`</autoref>\n'
 ALONE = (

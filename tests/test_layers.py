@@ -17,7 +17,7 @@ LAYERS = [
     {"checkpoints", "data", "runs", "rankings"},
     {"encoder", "teachers", "baselines"},
     {"methods", "evaluation", "training"},
-    {"views", "look", "lessons"},
+    {"views", "look", "teaching"},
     {"execution", "sweeps", "cli_runs", "cli", "__main__"},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}

@@ -14,7 +14,7 @@ from typer import Argument, Exit, Option, Typer
 from typer.core import TyperGroup
 
 import workbench
-from workbench.config import CONFIGS, RECORDED, unique_keys
+from workbench.config import CONFIGS, RUN_CONFIGS, unique_keys
 from workbench.errors import RunError, SettingError
 from workbench.files import reraise_os_error
 from workbench.printing import printable, steady_stdout
@@ -29,7 +29,7 @@ Notebook = Annotated[
     bool, Option("--notebook/--no-notebook", help="Execute the method's notebook.")
 ]
 # The name of a run that is not the end of a path.
-_RUN = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(RECORDED)})/)?[0-9a-f]{{8}}-s\d+(?![\w./-])")
+_RUN = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(RUN_CONFIGS)})/)?[0-9a-f]{{8}}-s\d+(?![\w./-])")
 runs_app = Typer()
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge
 
-from workbench.config._machinery import Count, Settings, Unit, read_profiles
+from workbench.config._settings import Count, Settings, Unit, read_profiles
 from workbench.config._training import SEVEN_STS, DataSets, EncoderName, Pooling, SetName, Suites
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._machinery import Count, Positive, Unit, read_profiles
+from workbench.config._settings import Count, Positive, Unit, read_profiles
 from workbench.config._training import ContrastiveConfig, SetName
 
 Compose = Literal["positive", "anchor", "both", "none"]

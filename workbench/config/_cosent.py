@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._machinery import Cut, Positive, Unit, Value, read_profiles
+from workbench.config._settings import Cut, Positive, Unit, Value, read_profiles
 from workbench.config._training import Pooling, SetName, Suites, SupervisedConfig
 
 Architecture = Annotated[Literal["bi-encoder", "cross-encoder"], Value]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import MinLen
 
-from workbench.config._machinery import (
+from workbench.config._settings import (
     Epochs,
     Fraction,
     NonNegative,

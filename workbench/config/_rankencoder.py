@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le, MinLen
 
-from workbench.config._machinery import (
+from workbench.config._settings import (
     NonNegative,
     OptionalCut,
     Positive,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 from annotated_types import Ge, MinLen
 
-from workbench.config._machinery import (
+from workbench.config._settings import (
     Count,
     Cut,
     Epochs,

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.data._catalogue import CATALOGUE, TRANSFER, Columns, Scale, find_set
-from workbench.data._loading import kinds_of, load_data, located
+from workbench.data._loading import kinds_of, load_data, local_root
 from workbench.data._sets import AnySet, LabelledSentences, Pairs
 from workbench.data._tables import own_file, write_table
 from workbench.errors import DataError
@@ -70,7 +70,7 @@ def _check(name: str, columns: Columns, scale: Scale) -> dict[str, Any]:
     row = {"name": name, "kind": "", "status": "missing", "rows": None, "problem": ""}
     try:
         entry = None if own_file(name) else find_set(name)
-        if entry and not located(entry):
+        if entry and not local_root(entry):
             there = {"status": "hub"} if entry.hub else {"problem": "set WORKBENCH_DATA"}
             return row | {"kind": entry.kind, "rows": entry.rows or None} | there
         row["status"] = "damaged"

@@ -180,7 +180,7 @@ def kinds_of(name: str | Path, columns: Columns = None) -> tuple[Kind, ...]:
     )
 
 
-def located(entry: DataSet) -> Path | None:
+def local_root(entry: DataSet) -> Path | None:
     """Return the data root of a set on this machine, None if only the hub can have it."""
     if entry.bundled:
         return project_path("data")
@@ -197,7 +197,7 @@ def checksum_here(name: str) -> str | None:
     No table is parsed, and an unchanged file is read once in each process.
     """
     entry = CATALOGUE.get(name)
-    root = entry and located(entry)
+    root = entry and local_root(entry)
     paths = [root / file for file in entry.files] if entry and root else []
     if not paths or not all(path.is_file() for path in paths):
         return None
@@ -208,7 +208,7 @@ def checksum_here(name: str) -> str | None:
 def _read_set(entry: DataSet) -> tuple[Table, str]:
     """Return the table of a set and its source; files of a data root must agree with its
     manifest."""
-    if (root := located(entry)) is None:
+    if (root := local_root(entry)) is None:
         return _read_hub(entry)
     where = f"{'bundled' if entry.bundled else 'local'} {root / entry.files[0]}"
     listed, tables = read_manifest(root), [read_table(root / file) for file in entry.files]

@@ -15,7 +15,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from IPython.display import HTML, display
 
-from workbench.config import CONFIGS, RECORDED, BaselineConfig, TrainingConfig, setting_text
+from workbench.config import CONFIGS, RUN_CONFIGS, BaselineConfig, TrainingConfig, setting_text
 from workbench.data import AVERAGES, describe
 from workbench.errors import RunError, SettingError, WorkbenchError
 from workbench.files import project_path, set_name
@@ -57,7 +57,7 @@ def runs_by_settings(root: str | Path) -> Runs:
     with a warning."""
     runs: dict[str, list[Run]] = {}
     for row in finished_rows(root):
-        config = RECORDED[row["method"]](**row["settings"])
+        config = RUN_CONFIGS[row["method"]](**row["settings"])
         runs.setdefault(settings_key(config), []).append(Run(row["path"]))
     return runs
 
@@ -159,7 +159,7 @@ def parse_command(command: str) -> Config:
     """Return the settings of a .toml's command, METHOD --profile NAME [--set NAME=VALUE]...; the
     last value counts."""
     method, _, profile, *settings = shlex.split(command)
-    return RECORDED[method].from_parameters(
+    return RUN_CONFIGS[method].from_parameters(
         profile, 0, dict(text.split("=", 1) for text in settings[1::2])
     )
 
