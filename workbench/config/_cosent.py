@@ -64,11 +64,9 @@ class CoSENTConfig(SupervisedConfig):
 
     @pydantic.model_validator(mode="after")
     def _architecture_has_objective(self) -> "CoSENTConfig":
-        if self.objective != "cosent" and (self.architecture == "cross-encoder") != (
-            self.objective == "cross_entropy"
-        ):
-            raise ValueError(
-                f"objective {self.objective!r} needs another architecture than "
-                f"{self.architecture!r}"
-            )
+        is_cross_encoder = self.architecture == "cross-encoder"
+        needs_cross_encoder = self.objective == "cross_entropy"
+        if self.objective != "cosent" and is_cross_encoder != needs_cross_encoder:
+            need = f"another architecture than {self.architecture!r}"
+            raise ValueError(f"objective {self.objective!r} needs {need}")
         return self
