@@ -31,7 +31,7 @@ API = [
         "rankings",
         "ranks",
     ),
-    *("runs", "sweeps", "views", "lessons", "teachers", "execution", "errors"),
+    *("runs", "sweeps", "views", "teaching", "teachers", "execution", "errors"),
 ]
 NAMED = '- <autoref optional identifier="{at}">`{name}`</autoref>\n'
 ALONE = (

@@ -21,7 +21,7 @@ from workbench.config import (
     TrainingConfig,
     setting_text,
 )
-from workbench.config._machinery import read_value
+from workbench.config._settings import read_value
 from workbench.errors import SettingError
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run, list_runs

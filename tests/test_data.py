@@ -7,6 +7,7 @@ import json
 import math
 import re
 import runpy
+import sys
 import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +20,7 @@ import pandas as pd
 import pytest
 from datasets import Dataset
 
-from workbench.config import SimCSEConfig
+from workbench.config import CoSENTConfig, SimCSEConfig
 from workbench.data import (
     CATALOGUE,
     Pairs,
@@ -310,6 +311,39 @@ def test_a_file_is_read_as_it_is_meant(tmp_path: Path) -> None:
         pairs = load_pairs(tmp_path / name)
         assert (rows(pairs), pairs.score_range) == (expected, scale), name
         assert source in pairs.source
+
+
+class Stays:
+    """Count the stays in the modules of workbench.data while a function runs.
+
+    A stay begins when code of another module than its caller's is called. Calls within a module,
+    and returns to one, begin none.
+    """
+
+    def __init__(self) -> None:
+        self.functions: list[str] = []
+
+    def count(self, function: Any, *arguments: Any) -> int:
+        sys.setprofile(self._profile)
+        try:
+            function(*arguments)
+        finally:
+            sys.setprofile(None)
+        return len(self.functions)
+
+    def _profile(self, frame: Any, event: str, _argument: Any) -> None:
+        module = frame.f_globals["__name__"]
+        is_entered = event == "call" and module != frame.f_back.f_globals["__name__"]
+        if is_entered and module.startswith("workbench.data."):
+            self.functions.append(f"{module}.{frame.f_code.co_qualname}")
+
+
+def test_a_file_becomes_a_set_in_one_pass(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text(HEADER + "a,b,1\nc,d,0\ne,f,5\n")
+    assert Stays().count(load_pairs, path) <= 14
+    path.write_text(HEADER + "a,b,1\nc,d,0\ne,f,4\n")  # another content, so nothing is cached
+    assert Stays().count(load_training, CoSENTConfig(train=str(path))) <= 14
 
 
 PROSE = [

@@ -142,14 +142,14 @@ def test_a_method_has_the_same_headings_and_parameters_as_every_other(path: Path
     assert values == ["profile = 'demo'", "seed = 0", "overrides = {}", "runs_root = '../runs'"]
     source = "\n".join(cell.source for cell in code(read(path)))
     assert "assert_close(" in source
-    lessons = [
+    calls = [
         "guess = None",
         "views.drawing(",
         "views.cosine_heatmap(",
-        "lessons.compare_guess(guess, history)",
+        "teaching.compare_guess(guess, history)",
     ]
-    assert [line for line in [*lessons, "lessons.recap(run)"] if line not in source] == []
-    assert 2 <= source.count("lessons.check_answer(") <= 4
+    assert [line for line in [*calls, "teaching.recap(run)"] if line not in source] == []
+    assert 2 <= source.count("teaching.check_answer(") <= 4
     for line in ("**You learn** ", "**You need** ", "**It takes** "):
         assert line in cells[0].source
 

@@ -1,5 +1,11 @@
 from . import data as data, encoder as encoder, evaluation as evaluation, execution as execution
-from . import lessons as lessons, metrics as metrics, runs as runs, sweeps as sweeps, views as views
+from . import (
+    metrics as metrics,
+    runs as runs,
+    sweeps as sweeps,
+    teaching as teaching,
+    views as views,
+)
 from .config import (
     CONFIGS as CONFIGS,
     BaselineConfig as BaselineConfig,

@@ -1,5 +1,4 @@
-"""The errors of the library; every message contains the value, and what is allowed or how to go
-on."""
+"""The errors of the library; every message contains the value, and a remedy or what is allowed."""
 
 import difflib
 from collections.abc import Iterable
@@ -28,18 +27,19 @@ class RunError(WorkbenchError, RuntimeError):
 
 
 def first_problem(problem: object) -> str:
-    """Return why reading failed, on one line; of pydantic's problems the first, with the value's
-    place."""
+    """Return why reading failed, on one line.
+
+    Of the problems that pydantic lists it is the first, with the place of the value."""
     if not isinstance(problem, ValidationError):
         return " ".join(str(problem).split())
     first = problem.errors()[0]
-    place = ": ".join(map(str, (*first["loc"], first["msg"])))
-    return f"{place} (got {first['input']!r:.80})"
+    parts = map(str, (*first["loc"], first["msg"]))
+    return f"{': '.join(parts)} (got {first['input']!r:.80})"
 
 
 def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return "; did you mean 'x'?" with the most similar known name, or "" if none is similar."""
-    names = {each.casefold(): each for each in known}
+    names = {other.casefold(): other for other in known}
     near = difflib.get_close_matches(str(name).casefold(), names, n=1, cutoff=cutoff)
     return f"; did you mean {names[near[0]]!r}?" if near else ""
 

@@ -64,12 +64,13 @@ _OLDER_VOCABULARY = re.compile(r"(?!sentencepiece\.bpe|spiece).*\.model")  # bes
 
 
 def set_name(name: str | Path) -> str:
-    """Return the name of a set in metrics and tables: of a user's own file, its name without the
-    endings."""
+    """Return the name of a set in metrics and tables.
+
+    That of a user's own file is the name of the file without its endings."""
     text = str(name)
-    return (
-        Path(text).name.removesuffix(".gz").rpartition(".")[0] if text.endswith(OWN_FILES) else text
-    )
+    if not text.endswith(OWN_FILES):
+        return text
+    return Path(text).name.removesuffix(".gz").rpartition(".")[0]
 
 
 @contextmanager
@@ -99,12 +100,9 @@ def atomic_path(target: Path, *, folder: bool = False) -> Iterator[Path]:
 
 def _has_same_files(folder: Path, other: Path) -> bool:
     """Return whether two folders have the same files with the same bytes."""
-    names = {
-        path.relative_to(root)
-        for root in (folder, other)
-        for path in root.rglob("*")
-        if path.is_file()
-    }
+    names = set()
+    for root in (folder, other):
+        names |= {path.relative_to(root) for path in root.rglob("*") if path.is_file()}
     # Those with other bytes, and absent ones.
     _, *differing = filecmp.cmpfiles(folder, other, names, shallow=False)
     return not any(differing)
@@ -118,13 +116,15 @@ def atomic_write(target: Path) -> Iterator[TextIO]:
 
 
 def undo_write(target: Path) -> tuple[Path, Path]:
-    """Remove the two paths of an interrupted `atomic_path`, after restoring a folder that it had
-    moved; return them."""
-    new, old = (target.with_name(f".{target.name}.{end}") for end in ("new", "old"))
+    """Remove the two paths of an interrupted `atomic_path`, and return them.
+
+    A folder that it had moved is restored first."""
+    new = target.with_name(f".{target.name}.new")
+    old = target.with_name(f".{target.name}.old")
     if old.exists() and not target.exists():
         old.rename(target)
-    for path in (new, old):
-        remove_path(path)
+    remove_path(new)
+    remove_path(old)
     return new, old
 
 
@@ -172,18 +172,16 @@ def reraise_os_error(
     try:
         yield
     except OSError as error:
-        reason = error.strerror or error
-        raise RunError(
-            f"cannot write under {path}: {reason}; free some space, or give {other}"
-        ) from error
+        what = f"cannot write under {path}: {error.strerror or error}"
+        raise RunError(f"{what}; free some space, or give {other}") from error
 
 
 def text_checksum(*texts: str | bytes) -> str:
     """Return the sha256 of the concatenated texts, in hexadecimal digits."""
-    parts = (
-        text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text for text in texts
-    )
-    return hashlib.sha256(b"".join(parts)).hexdigest()
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
+    return digest.hexdigest()
 
 
 def file_checksum(path: Path) -> str:
@@ -206,13 +204,14 @@ def checkpoint_checksum(folder: Path, *, every_reader: bool = False) -> str:
     every_reader: also of those that SentenceTransformer reads and an Encoder does not.
     """
     root = _encoder_of_run(folder)
-    skipped = [_WITHOUT_INFLUENCE]
     is_own = (root / "encoder.json").is_file() and not every_reader
+    skipped = [_WITHOUT_INFLUENCE]
     if not every_reader:
         skipped.append(_READ_BY_OTHERS)
-        if is_own:
-            skipped.append(_REPEATED)
-            skipped += [_OLDER_VOCABULARY] if (root / "tokenizer.json").is_file() else []
+    if is_own:
+        skipped.append(_REPEATED)
+        if (root / "tokenizer.json").is_file():
+            skipped.append(_OLDER_VOCABULARY)
     lines = []
     # A glob enters linked folders, and this depth contains the modules of modules.
     for path in sorted(chain.from_iterable(map(root.glob, ("*", "*/*", "*/*/*")))):
@@ -239,7 +238,8 @@ def cache_folder() -> Path:
 
 
 def project_path(name: str) -> Path:
-    """Return the bundled folder `name` ("data" or "notebooks"), of the checkout or the installed
-    wheel."""
+    """Return the bundled folder `name` ("data" or "notebooks").
+
+    It is in the checkout, or in the installed wheel."""
     checkout = PACKAGE.parent / name
     return checkout if checkout.is_dir() else PACKAGE / "_bundled" / name

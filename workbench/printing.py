@@ -1,4 +1,4 @@
-"""Output that may end: a closed pipe, terminal or full disk stops the printing and not the work."""
+"""Print without ending the work if a pipe or terminal is closed, or a disk is full."""
 
 import logging
 import os
@@ -15,12 +15,14 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u
 
 
 class SteadyStream:
-    """A stream of text that drops what can no longer be written; everything else is the stream's
-    own."""
+    """A stream of text that drops what can no longer be written.
+
+    Everything else is the attributes of the stream itself."""
 
     def __init__(self, stream: Any) -> None:
         """Write to `stream`."""
-        self._stream, self._is_lost = stream, False
+        self._stream = stream
+        self._is_lost = False
 
     def write(self, text: str) -> int:
         """Write a text, or drop it."""
@@ -52,21 +54,22 @@ class SteadyStream:
 
 @contextmanager
 def steady_stdout() -> Iterator[None]:
-    """Let everything that the block prints, also by other libraries, end without ending the
-    block."""
+    """Let the output of a block, also that of other libraries, end without ending the block."""
     with redirect_stdout(sys.stdout and SteadyStream(sys.stdout)):
         yield
 
 
 def printable(text: object) -> str:
-    """Return a text without control characters, such as escape sequences of a terminal in the name
-    of a suite."""
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", str(text))
+    """Return a text whose control characters are written as codes.
+
+    The name of a suite, for example, may contain escape sequences of a terminal."""
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", str(text))
 
 
 class LineFormatter(logging.Formatter):
-    """Log messages without control characters; further lines are indented, so that none poses as a
-    message."""
+    """Format log messages without control characters.
+
+    Further lines are indented, so that none can be mistaken for another message."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the message of a record."""

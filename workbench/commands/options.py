@@ -7,7 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 import workbench
-from workbench.config import CONFIGS, RECORDED, unique_keys
+from workbench.config import CONFIGS, RUN_CONFIGS, unique_keys
 from workbench.errors import SettingError
 
 Words = list[str] | None
@@ -22,7 +22,7 @@ Notebook = Annotated[
 ]
 # The name of a run that is not part of a path: a path of the user, or of an encoder on the hub,
 # stays as it was written.
-_RUN = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(RECORDED)})/)?[0-9a-f]{{8}}-s\d+(?![\w./-])")
+_RUN = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(RUN_CONFIGS)})/)?[0-9a-f]{{8}}-s\d+(?![\w./-])")
 
 
 def overrides_of(settings: Sequence[str], runs_root: str = "runs") -> dict[str, str]:

@@ -6,7 +6,10 @@ from workbench.config._baselines import BaselineConfig as BaselineConfig
 from workbench.config._compcse import CompCSEConfig as CompCSEConfig
 from workbench.config._cosent import CoSENTConfig as CoSENTConfig
 from workbench.config._lists import ListsConfig as ListsConfig
-from workbench.config._machinery import (
+from workbench.config._mixed import MixedConfig as MixedConfig
+from workbench.config._rankcse import RankCSEConfig as RankCSEConfig
+from workbench.config._rankencoder import RankEncoderConfig as RankEncoderConfig
+from workbench.config._settings import (
     ALIASES as ALIASES,
     PUBLISHED as PUBLISHED,
     Settings as Settings,
@@ -16,9 +19,6 @@ from workbench.config._machinery import (
     setting_text as setting_text,
     unique_keys as unique_keys,
 )
-from workbench.config._mixed import MixedConfig as MixedConfig
-from workbench.config._rankcse import RankCSEConfig as RankCSEConfig
-from workbench.config._rankencoder import RankEncoderConfig as RankEncoderConfig
 from workbench.config._training import (
     BUNDLED_MODELS as BUNDLED_MODELS,
     SEVEN_STS as SEVEN_STS,
@@ -47,7 +47,7 @@ _EVERY = (
 CONFIGS = _Configs({config.method: config for config in _EVERY})
 
 # The kinds of runs on disk: of a method that trains, or of an encoder that is evaluated as it is.
-RECORDED: dict[str, type[TrainingConfig] | type[BaselineConfig]] = {
+RUN_CONFIGS: dict[str, type[TrainingConfig] | type[BaselineConfig]] = {
     **CONFIGS,
     BaselineConfig.method: BaselineConfig,
 }

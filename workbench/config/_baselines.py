@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge
 
-from workbench.config._machinery import Count, Settings, Unit, read_profiles
+from workbench.config._settings import Count, Settings, Unit, read_profiles
 from workbench.config._training import SEVEN_STS, DataSets, EncoderName, Pooling, SetName, Suites
 
 
@@ -46,8 +46,7 @@ class BaselineConfig(Settings):
 
     @property
     def data_sets(self) -> DataSets:
-        """Setting -> the datasets that it names and that are read, and the kinds that it
-        accepts."""
+        """Setting -> the datasets that it names and that are read, and the kinds it accepts."""
         sets: DataSets = {"suites": (self.suites, ("pairs", "transfer tasks"))}
         if self.kind in ("whitening", "tfidf"):
             sets["fit_on"] = ([self.fit_on], ("sentences",))
@@ -61,8 +60,7 @@ class BaselineConfig(Settings):
             "words": ("kind", "tfidf"),
         }
         for name, (owner, value) in owners.items():
-            if getattr(self, name) is not None and getattr(self, owner) != value:
-                raise ValueError(
-                    f"{name} belongs to {owner} {value!r}, and {owner} is {getattr(self, owner)!r}"
-                )
+            chosen = getattr(self, owner)
+            if getattr(self, name) is not None and chosen != value:
+                raise ValueError(f"{name} belongs to {owner} {value!r}, and {owner} is {chosen!r}")
         return self

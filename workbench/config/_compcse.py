@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._machinery import Count, Positive, Unit, read_profiles
+from workbench.config._settings import Count, Positive, Unit, read_profiles
 from workbench.config._training import ContrastiveConfig, SetName
 
 Compose = Literal["positive", "anchor", "both", "none"]
@@ -53,18 +53,13 @@ class CompCSEConfig(ContrastiveConfig):
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "CompCSEConfig":
-        two_sided = (
-            self.aggregation in ("concat_halves", "concat_difference_project")
-            or self.subsampling != "none"
-        )
-        if self.parts != 2 and two_sided:
-            raise ValueError(
-                f"aggregation {self.aggregation!r} with subsampling {self.subsampling!r} "
-                "needs parts=2"
-            )
-        if (self.subsampling == "spans") != (self.spans is not None):
-            raise ValueError(
-                f"subsampling is {self.subsampling!r} and spans is {self.spans!r}; each "
-                "needs the other"
-            )
+        aggregation = self.aggregation
+        subsampling = self.subsampling
+        has_two = aggregation in ("concat_halves", "concat_difference_project")
+        if self.parts != 2 and (has_two or subsampling != "none"):
+            setting = f"aggregation {aggregation!r} with subsampling {subsampling!r}"
+            raise ValueError(f"{setting} needs parts=2")
+        if (subsampling == "spans") != (self.spans is not None):
+            settings = f"subsampling is {subsampling!r} and spans is {self.spans!r}"
+            raise ValueError(f"{settings}; each needs the other")
         return self

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._machinery import Cut, Positive, Unit, Value, read_profiles
+from workbench.config._settings import Cut, Positive, Unit, Value, read_profiles
 from workbench.config._training import Pooling, SetName, Suites, SupervisedConfig
 
 Architecture = Annotated[Literal["bi-encoder", "cross-encoder"], Value]
@@ -64,11 +64,9 @@ class CoSENTConfig(SupervisedConfig):
 
     @pydantic.model_validator(mode="after")
     def _architecture_has_objective(self) -> "CoSENTConfig":
-        if self.objective != "cosent" and (self.architecture == "cross-encoder") != (
-            self.objective == "cross_entropy"
-        ):
-            raise ValueError(
-                f"objective {self.objective!r} needs another architecture than "
-                f"{self.architecture!r}"
-            )
+        is_cross_encoder = self.architecture == "cross-encoder"
+        needs_cross_encoder = self.objective == "cross_entropy"
+        if self.objective != "cosent" and is_cross_encoder != needs_cross_encoder:
+            need = f"another architecture than {self.architecture!r}"
+            raise ValueError(f"objective {self.objective!r} needs {need}")
         return self

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from workbench.config._machinery import Positive, Unit, read_profiles
+from workbench.config._settings import Positive, Unit, read_profiles
 from workbench.config._training import SetName, Suites, SupervisedConfig
 
 ListLoss = Literal["listnet", "listmle", "cosent", "approx_ndcg"]

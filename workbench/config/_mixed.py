@@ -5,9 +5,9 @@ from typing import Literal
 import pydantic
 
 from workbench.config._compcse import CompCSEConfig, Compose
-from workbench.config._machinery import Count, NonNegative, Share, read_profiles
 from workbench.config._rankcse import RankCSEConfig
 from workbench.config._rankencoder import RankEncoderConfig
+from workbench.config._settings import Count, NonNegative, Share, read_profiles
 
 
 class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import MinLen
 
-from workbench.config._machinery import (
+from workbench.config._settings import (
     Epochs,
     Fraction,
     NonNegative,
@@ -37,7 +37,7 @@ class RankCSEConfig(ContrastiveConfig):
     """the student's lists are made of the vectors of infoNCE; false: of those before the tanh
     layer, better on dev"""
     consistency_after_mlp: bool | None = None
-    """the same of the lists that the consistency compares; none: the lists of the ranking loss"""
+    """the same choice for the consistency term; none: the lists of the ranking loss"""
     info_nce: bool = True
     """the contrastive term [RankCSE table 4]"""
     beta: NonNegative = 1.0
@@ -81,10 +81,11 @@ class RankCSEConfig(ContrastiveConfig):
 
     @property
     def after_mlp(self) -> tuple[bool, bool]:
-        """Whether the ranking loss's lists, and those of the consistency, are read after the
-        train-only layer."""
-        after = self.lists_after_mlp
-        return after, after if self.consistency_after_mlp is None else self.consistency_after_mlp
+        """Whether the lists of the ranking loss, and of the consistency, follow the tanh layer."""
+        consistency = self.consistency_after_mlp
+        if consistency is None:
+            consistency = self.lists_after_mlp
+        return self.lists_after_mlp, consistency
 
     @property
     def has_terms(self) -> bool:
@@ -106,17 +107,13 @@ class RankCSEConfig(ContrastiveConfig):
     def _consistent(self) -> "RankCSEConfig":
         weights = self.weights
         if len(weights) != len(self.teachers) or min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
-            raise ValueError(
-                f"teacher_weights {weights}: give one share >= 0 per teacher, with sum 1"
-            )
+            remedy = "give one share >= 0 per teacher, with sum 1"
+            raise ValueError(f"teacher_weights {weights}: {remedy}")
         for name in ("teacher_pooling", "teacher_template"):
-            if unknown := sorted(set(getattr(self, name)) - set(self.teachers)):
-                raise ValueError(
-                    f"{name}: {unknown[0]!r} is not one of the teachers {', '.join(self.teachers)}"
-                )
+            for teacher in sorted(set(getattr(self, name)) - set(self.teachers)):
+                known = ", ".join(self.teachers)
+                raise ValueError(f"{name}: {teacher!r} is not one of the teachers {known}")
         if not self.has_terms:
-            raise ValueError(
-                "info_nce is false and all weights (beta, gamma, ...) are 0; set one, "
-                "there is no loss"
-            )
+            what = "info_nce is false and all weights (beta, gamma, ...) are 0"
+            raise ValueError(f"{what}; set one, there is no loss")
         return self

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le, MinLen
 
-from workbench.config._machinery import (
+from workbench.config._settings import (
     NonNegative,
     OptionalCut,
     Positive,
@@ -25,8 +25,7 @@ from workbench.config._training import (
 
 
 class RankEncoderConfig(ContrastiveConfig):
-    """RankEncoder; the defaults are the paper's settings with the published SimCSE of BERT-base as
-    E1."""
+    """RankEncoder; the defaults are the paper's, with the published SimCSE of BERT-base as E1."""
 
     method = "rankencoder"
     profiles = read_profiles("rankencoder")
@@ -86,9 +85,10 @@ class RankEncoderConfig(ContrastiveConfig):
 
     @property
     def data_sets(self) -> DataSets:
-        return super().data_sets | (
-            {} if self.corpus is None else {"corpus": ([self.corpus], ("sentences",))}
-        )
+        sets = super().data_sets
+        if self.corpus is not None:
+            sets["corpus"] = ([self.corpus], ("sentences",))
+        return sets
 
     @property
     def reads_e1(self) -> bool:
@@ -98,13 +98,13 @@ class RankEncoderConfig(ContrastiveConfig):
     @property
     def checkpoints(self) -> list[str]:
         start = super().checkpoints if self.start == "backbone" else []
-        return [*start, self.base] if self.reads_e1 and not _names_method(self.base) else start
+        reads_base = self.reads_e1 and not _names_method(self.base)
+        return [*start, self.base] if reads_base else start
 
     @property
     def runs_needed(self) -> list[tuple[str, str]]:
-        return (
-            [(self.base, self.base_profile)] if self.reads_e1 and _names_method(self.base) else []
-        )
+        needs_run = self.reads_e1 and _names_method(self.base)
+        return [(self.base, self.base_profile)] if needs_run else []
 
     def require_pooling(self, own: Pooling | None) -> None:
         if self.start == "backbone":  # E1 keeps its own pooling
@@ -118,15 +118,12 @@ class RankEncoderConfig(ContrastiveConfig):
     @pydantic.model_validator(mode="after")
     def _bounds_and_templates_fit(self) -> "RankEncoderConfig":
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
-            raise ValueError(
-                f"lower {self.lower} is above upper {self.upper}; no pair is between them"
-            )
-        if (self.pooling == "mask") != bool(self.template) or (
-            self.second_template and not self.template
-        ):
-            raise ValueError(
-                f"pooling {self.pooling!r} with template {self.template!r}: only 'mask' has one"
-            )
+            bounds = f"lower {self.lower} is above upper {self.upper}"
+            raise ValueError(f"{bounds}; no pair is between them")
+        is_mask = self.pooling == "mask"
+        if is_mask != bool(self.template) or (self.second_template and not is_mask):
+            setting = f"pooling {self.pooling!r} with template {self.template!r}"
+            raise ValueError(f"{setting}: only 'mask' has one")
         return self
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 from annotated_types import Ge, MinLen
 
-from workbench.config._machinery import (
+from workbench.config._settings import (
     Count,
     Cut,
     Epochs,
@@ -48,9 +48,9 @@ OWN_DATA: dict[str, Any] = {"keep_start": True, "stop_below_start": 3.0}
 
 
 def whole_encoder(name: str) -> str:
-    """Return the absolute path of a local encoder, so that a run does not depend on where it was
-    started.
+    """Return the absolute path of a local encoder, other names as they are.
 
+    So a run does not depend on the folder where it was started.
     A link is not resolved: its name may be the published one, from which the pooling of the
     checkpoint follows."""
     if name.startswith("st:"):
@@ -147,35 +147,33 @@ class TrainingConfig(Settings):
 
     @classmethod
     def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return a profile's values, changed for another encoder than the world's and for your own
-        data."""
+        """Return a profile's values, changed for an encoder and for data of your own."""
         values = super().profile_values(profile)
         given = given or {}
-        encoder = given.get("encoder")
-        if profile == "demo" and encoder is not None and BUNDLED_MODELS.get(encoder) != "world":
+        encoder = given.get("encoder", "world-encoder")
+        if profile == "demo" and BUNDLED_MODELS.get(encoder) != "world":
             # The rate of the world's poor start would ruin one that is tuned for sentences
             # (experiments/own_data.py).
             values = values | {"learning_rate": 3e-5, "eval_steps": 10}
-        data = [str(given.get(name)) for name in ("train", "dev")]
-        if any(name.endswith(OWN_FILES) for name in data):
+        if any(str(given.get(name)).endswith(OWN_FILES) for name in ("train", "dev")):
             values = values | OWN_DATA
         return values
 
     @property
     def recipe(self) -> str:
         """Lines on settings that the start or own data changed, otherwise an empty text."""
-        usual, changed = self.profile_values(self.profile), self.changed()
+        changed = self.changed()
+        usual = self.profile_values(self.profile)
         chosen = self.profile_values(self.profile, dict(self))
+        stop = f"stop_below_start is {self.stop_below_start}"
         reasons = {
             "learning_rate": f"{self.encoder} is not an encoder of the bundled world",
-            "keep_start": "train or dev is your own file, and stop_below_start is "
-            f"{self.stop_below_start}",
+            "keep_start": f"train or dev is your own file, and {stop}",
         }
-        lines = [
-            f"{name} is {setting_text(chosen[name])}, as {why}"
-            for name, why in reasons.items()
-            if chosen.get(name) != usual.get(name) and name not in changed
-        ]
+        lines = []
+        for name, reason in reasons.items():
+            if chosen.get(name) != usual.get(name) and name not in changed:
+                lines.append(f"{name} is {setting_text(chosen[name])}, as {reason}")
         return "\n".join(lines)
 
     @property
@@ -209,30 +207,23 @@ class TrainingConfig(Settings):
 
     def require_pooling(self, own: Pooling | None) -> None:
         """Raise SettingError if a default would silently replace the start's own pooling."""
-        start, usual = self.profile_values(self.profile), type(self).model_fields["encoder"].default
-        # For the profile's own encoder.
-        chosen = "pooling" in start and self.encoder == start.get("encoder", usual)
-        if (
-            own not in (None, self.pooling)
-            and "pooling" not in self.model_fields_set
-            and not chosen
-        ):
-            says = (
-                f"the files or the name of {self.encoder} say {own!r}, the default of "
-                f"{self.method} {self.pooling!r}"
-            )
-            raise SettingError(
-                f"pooling: {says}; set pooling={own} to keep it, or "
-                f"pooling={self.pooling} to replace it"
-            )
+        if own in (None, self.pooling) or "pooling" in self.model_fields_set:
+            return
+        start = self.profile_values(self.profile)
+        usual = type(self).model_fields["encoder"].default
+        # A profile may choose the pooling of its own encoder.
+        if "pooling" in start and self.encoder == start.get("encoder", usual):
+            return
+        what = f"the files or the name of {self.encoder} say {own!r}"
+        default = f"the default of {self.method} {self.pooling!r}"
+        remedy = f"set pooling={own} to keep it, or pooling={self.pooling} to replace it"
+        raise SettingError(f"pooling: {what}, {default}; {remedy}")
 
     @pydantic.model_validator(mode="after")
     def _fits_hardware(self) -> "TrainingConfig":
         if self.batch_size % self.num_processes:
-            raise ValueError(
-                f"batch_size {self.batch_size} is not a multiple of num_processes "
-                f"({self.num_processes})"
-            )
+            multiple = f"a multiple of num_processes ({self.num_processes})"
+            raise ValueError(f"batch_size {self.batch_size} is not {multiple}")
         return self
 
 
@@ -256,8 +247,9 @@ class SupervisedConfig(TrainingConfig):
 
 
 class ContrastiveConfig(TrainingConfig):
-    """Settings of unsupervised SimCSE, which other methods extend; the defaults are those published
-    for BERT-base."""
+    """Settings of unsupervised SimCSE, which other methods extend.
+
+    The defaults are those published for BERT-base."""
 
     mlm_weight: NonNegative = 0.0
     """weight of masked language modelling, which improves transfer tasks [SimCSE's code: 0.1;

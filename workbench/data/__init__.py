@@ -1,11 +1,9 @@
-"""Sentences, scored pairs, triplets and transfer tasks: bundled, from a local data root, or from
-the hub."""
+"""Sentences, scored pairs, triplets and transfer tasks: bundled, local, or from the hub."""
 
 from workbench.data._catalogue import (
     CATALOGUE as CATALOGUE,
     TRANSFER as TRANSFER,
     dataset_names as dataset_names,
-    parse_columns as parse_columns,
 )
 from workbench.data._check import (
     check as check,
@@ -27,6 +25,7 @@ from workbench.data._loading import (
     load_task as load_task,
     load_training as load_training,
 )
+from workbench.data._roles import parse_columns as parse_columns
 from workbench.data._sets import (
     AVERAGES as AVERAGES,
     LabelledSentences as LabelledSentences,

@@ -1,5 +1,4 @@
-"""Facts about data sets and files: whether they can be read, what is in them, what two of them
-share."""
+"""Facts about data sets and files: whether they can be read, what they hold, what two share."""
 
 import shlex
 from collections.abc import Iterable, Mapping
@@ -10,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.data._catalogue import CATALOGUE, TRANSFER, Columns, Scale, find_set
-from workbench.data._loading import kinds_of, load_data, located
+from workbench.data._catalogue import CATALOGUE, TRANSFER, find_set
+from workbench.data._loading import kinds_of, load_data, local_root
+from workbench.data._roles import Columns, Scale
 from workbench.data._sets import AnySet, LabelledSentences, Pairs
 from workbench.data._tables import own_file, write_table
 from workbench.errors import DataError
@@ -23,26 +23,29 @@ _TRAINERS = {
     "pairs": ["cosent", "lists"],
     "triplets": ["cosent objective=triplet", "simcse pooling=mean supervised=true"],
     "sentences": [
-        f"{name} pooling=mean" for name in ("simcse", "compcse", "rankcse teachers=english-encoder")
-    ]
-    + ["rankencoder pooling=mean base=english-encoder"],
+        "simcse pooling=mean",
+        "compcse pooling=mean",
+        "rankcse teachers=english-encoder pooling=mean",
+        "rankencoder pooling=mean base=english-encoder",
+    ],
 }
 # Below the commands for unlabelled sentences.
 _NOT_MEASURED = [
-    "They suit an encoder that was not yet tuned for similarity. They have not been "
-    "measured to help one that was",
-    "(such as all-MiniLM), and may lower it: a run keeps its start if dev never gains, "
-    "and says if it is worse.",
+    "They suit an encoder that was not yet tuned for similarity. They have not been measured to "
+    "help one that was",
+    "(such as all-MiniLM), and may lower it: a run keeps its start if dev never gains, and says if "
+    "it is worse.",
 ]
 
 
 def describe(name: str) -> dict[str, Any]:
-    """Return the catalogue's facts about a set: kind, title, rows, scale, source, files, hub,
-    licence, note, ..."""
+    """Return the catalogue's facts about a set: kind, title, rows, scale, source, licence, ..."""
     entry = find_set(name)
-    scale = "{:g} to {:g}".format(*entry.scale) if entry.scale else ""
-    source = "bundled" if entry.bundled else "local or hub" if entry.hub else "local"
-    return vars(entry) | {"rows": entry.rows or "", "scale": scale, "source": source}
+    facts = dict(vars(entry))
+    facts["rows"] = entry.rows or ""
+    facts["scale"] = "{:g} to {:g}".format(*entry.scale) if entry.scale else ""
+    facts["source"] = "bundled" if entry.bundled else "local or hub" if entry.hub else "local"
+    return facts
 
 
 def check(
@@ -50,14 +53,19 @@ def check(
 ) -> pd.DataFrame:
     """Read data sets whole and return a row for each: name, kind, status, rows, problem.
 
-    names: of the catalogue, or paths of your own files, read with `columns` and `scale`; None: the
-        whole catalogue.
-    status: "bundled", "local", "own file", "hub" (not on this machine; not downloaded), "damaged"
-        or "missing".
-    problem: "" if the set loads and nothing is remarkable."""
-    names = CATALOGUE if names is None else names
-    every = [part for name in names for part in TRANSFER.get(name, {"all": name}).values()]
-    return pd.DataFrame([_check(name, columns, scale) for name in every]).astype({"rows": "Int64"})
+    Args:
+        names: Of the catalogue, or paths of your own files, read with `columns` and `scale`; None:
+            the whole catalogue.
+
+    The status is "bundled", "local", "own file", "hub" (not on this machine; not downloaded),
+    "damaged" or "missing"; the problem is "" if the set loads and nothing is remarkable.
+    """
+    rows = []
+    for name in CATALOGUE if names is None else names:
+        # A task is a set for each of its splits.
+        for part in TRANSFER.get(name, {"all": name}).values():
+            rows.append(_check(part, columns, scale))
+    return pd.DataFrame(rows).astype({"rows": "Int64"})
 
 
 def unusable(table: pd.DataFrame) -> dict[str, str]:
@@ -70,78 +78,77 @@ def _check(name: str, columns: Columns, scale: Scale) -> dict[str, Any]:
     row = {"name": name, "kind": "", "status": "missing", "rows": None, "problem": ""}
     try:
         entry = None if own_file(name) else find_set(name)
-        if entry and not located(entry):
-            there = {"status": "hub"} if entry.hub else {"problem": "set WORKBENCH_DATA"}
-            return row | {"kind": entry.kind, "rows": entry.rows or None} | there
+        if entry and not local_root(entry):
+            row["kind"] = entry.kind
+            row["rows"] = entry.rows or None
+            return row | ({"status": "hub"} if entry.hub else {"problem": "set WORKBENCH_DATA"})
         row["status"] = "damaged"
         row["kind"] = kinds_of(name, columns)[0]
         data = load_data(name) if entry else load_data(name, columns=columns, scale=scale)
     except DataError as error:
         return row | {"problem": str(error)}
-    status = "own file" if entry is None else "bundled" if entry.bundled else "local"
-    note = f"published: {entry.rows} rows" if entry and entry.rows not in (0, len(data)) else ""
+    row["status"] = "own file" if entry is None else "bundled" if entry.bundled else "local"
+    row["rows"] = len(data)
+    if entry and entry.rows not in (0, len(data)):
+        row["problem"] = f"published: {entry.rows} rows"
     if isinstance(data, Pairs) and np.ptp(data.gold) == 0:
-        note = "the score is the same in every row: no correlation can be computed"
-    return row | {"status": status, "rows": len(data), "problem": note}
+        row["problem"] = "the score is the same in every row: no correlation can be computed"
+    return row
 
 
 def report(data: AnySet) -> list[str]:
-    """Return one line per fact: how rows were read, their number and scale, duplicates, empty and
-    long ones."""
-    rows, texts = _rows(data), [*chain(*data.texts)]
+    """Return one line per fact: how rows were read, their number, scale, duplicates, empty ones."""
+    rows = _rows(data)
+    texts = [*chain(*data.texts)]
     lines = [data.source, f"{len(data)} rows of {data.kind}"]
     if isinstance(data, Pairs):
         gold = data.gold
         groups = ranking_groups(data.sentence1, data.sentence2, gold)
-        lines += [
-            f"gold {gold.min():g} to {gold.max():g}, mean {gold.mean():.3g}, scale "
-            f"{data.scale_text}",
-            f"{len(set(data.sentence1))} queries (first sentences)",
-            f"{len(groups)} sentences in {FEWEST_TARGETS} pairs or more, which rankings "
-            "use as queries",
-        ]
+        span = f"gold {gold.min():g} to {gold.max():g}"
+        lines.append(f"{span}, mean {gold.mean():.3g}, scale {data.scale_text}")
+        lines.append(f"{len(set(data.sentence1))} queries (first sentences)")
+        several = f"{len(groups)} sentences in {FEWEST_TARGETS} pairs or more"
+        lines.append(f"{several}, which rankings use as queries")
+    long = "sentences of more than 64 words (training cuts them)"
     counts = {
         "duplicate rows": len(rows) - len(set(rows)),
         "empty sentences": sum(not text.strip() for text in texts),
-        "sentences of more than 64 words (training cuts them)": sum(
-            len(text.split()) > 64 for text in texts
-        ),
+        long: sum(len(text.split()) > 64 for text in texts),
     }
     remarks = [f"{what}: {number}" for what, number in counts.items() if number]
     return lines + (remarks or ["no duplicate, empty or long rows"])
 
 
 def training_commands(file: str, kind: str, options: str = "") -> list[str]:
-    """Return a sentence and the commands that train on your own file; options: of `workbench data
-    split`."""
-    parts = [
-        shlex.quote(f"parts/{set_name(file)}-{part}.tsv.gz") for part in ("train", "dev", "test")
-    ]
-    lines, train = (
-        ["train on it, with scored pairs of your own as dev and suites if you have some:"],
-        shlex.quote(file),
+    """Return a sentence and the commands that train on your own file.
+
+    options: Those of `workbench data split`."""
+    name = set_name(file)
+    train, dev, test = (
+        shlex.quote(f"parts/{name}-{part}.tsv.gz") for part in ("train", "dev", "test")
     )
+    lines = ["train on it, with scored pairs of your own as dev and suites if you have some:"]
+    held_out = "dev=world-dev suites=ladders-all"
     if kind == "pairs":
         lines = [
-            "scored pairs can be dev and suites of every method, and train CoSENT (order "
-            "of all pairs) and lists"
+            "These pairs can serve as dev and test sets for any method, or train CoSENT (on the "
+            "order of all pairs) or lists "
+            f"(on the order within each query of {FEWEST_TARGETS} targets or more):"
         ]
-        lines[0] += f" (order within each query of {FEWEST_TARGETS} targets or more):"
+        held_out = f"dev={dev} suites={test}"
     if kind == "pairs" or options:
-        lines, train = [*lines, f"workbench data split {train} parts {options}".rstrip()], parts[0]
-    held_out = (
-        f"dev={parts[1]} suites={parts[2]}"
-        if kind == "pairs"
-        else "dev=world-dev suites=ladders-all"
-    )
+        lines.append(f"workbench data split {shlex.quote(file)} parts {options}".rstrip())
+    else:
+        train = shlex.quote(file)
     for run in _TRAINERS[kind]:
         lines.append(f"workbench run {run} encoder=english-encoder train={train} {held_out}")
     return lines + (_NOT_MEASURED if kind == "sentences" else [])
 
 
 def overlaps(sets: Mapping[str, AnySet]) -> list[str]:
-    """Return a line for every two sets that share rows or sentences: a test must not contain
-    training data."""
+    """Return a line for every two sets that share rows or sentences.
+
+    A test must not contain training data."""
     lines = []
     for (first, one), (second, other) in combinations(sets.items(), 2):
         counts = {
@@ -149,38 +156,38 @@ def overlaps(sets: Mapping[str, AnySet]) -> list[str]:
             "queries": len({*one.texts[0]} & {*other.texts[0]}),
             "sentences": len({*chain(*one.texts)} & {*chain(*other.texts)}),
         }
-        if counts["sentences"]:
-            lines.append(
-                f"{first} and {second} share "
-                f"{', '.join(f'{n} {what}' for what, n in counts.items() if n)}"
-            )
+        shared = [f"{count} {what}" for what, count in counts.items() if count]
+        if shared:  # a row or a query in both is also a sentence in both
+            lines.append(f"{first} and {second} share {', '.join(shared)}")
     return lines
 
 
 def _rows(data: AnySet) -> list[tuple[str, ...]]:
-    """Return the sentences of each row; a pair is the same in either direction, as its cosine
-    is."""
-    rows = list(zip(*data.texts, strict=True))
-    return [(b, a) if b < a else (a, b) for a, b in rows] if isinstance(data, Pairs) else rows
+    """Return the sentences of each row; a pair is the same in either direction, as its cosine."""
+    rows = zip(*data.texts, strict=True)
+    if isinstance(data, Pairs):
+        return [(min(row), max(row)) for row in rows]
+    return list(rows)
 
 
 def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
-    """Write the parts of a split as .tsv.gz files, with all columns of their source. Raises
-    DataError if one exists."""
+    """Write the parts of a split as .tsv.gz files, with all columns of their source.
+
+    Raises DataError if one of the files exists."""
     paths = [folder / f"{data.name}.tsv.gz" for data in parts.values()]
-    if existing := [path for path in paths if path.exists()]:
-        raise DataError(f"{existing[0]} exists already; move it away, or choose another folder")
+    # All are tested before the first is written.
+    for path in paths:
+        if path.exists():
+            raise DataError(f"{path} exists already; move it away, or choose another folder")
     for path, data in zip(paths, parts.values(), strict=True):
-        columns = dict(
-            zip(data.sides if len(data.sides) > 1 else ["sentence"], data.texts, strict=True)
-        )
+        names = data.sides if len(data.sides) > 1 else ["sentence"]
+        columns = dict(zip(names, data.texts, strict=True))
         if isinstance(data, Pairs):  # the header has the scale
             columns[f"score ({data.scale_text})"] = list(map(repr, data.gold.tolist()))
         if isinstance(data, LabelledSentences):
             columns["label"] = [data.classes[label] for label in data.label]
-        if both := columns.keys() & data.extra.keys():
-            raise DataError(
-                f"{min(both)!r} is a column that was not read as {min(both)}; rename it in the file"
-            )
+        for name in sorted(columns.keys() & data.extra.keys()):
+            what = f"{name!r} is a column that was not read as {name}"
+            raise DataError(f"{what}; rename it in the file")
         write_table(path, columns | data.extra)
     return paths

@@ -1,5 +1,6 @@
 """Load a data set by its name in the catalogue, or a user's own file by its path.
 
+A file becomes a table (_tables), its columns get roles (_roles), and the two become a set (_sets).
 Bundled names are always bundled sets. WORKBENCH_DATA serves what it has (damaged: an error); the
 hub serves the rest."""
 
@@ -7,6 +8,7 @@ import logging
 import os
 import re
 import tarfile
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -15,16 +17,8 @@ from typing import Any
 import numpy as np
 
 from workbench.config import BUNDLED_MODELS
-from workbench.data._catalogue import (
-    CATALOGUE,
-    TRANSFER,
-    Columns,
-    DataSet,
-    Kind,
-    Scale,
-    find_set,
-    kinds_of_table,
-)
+from workbench.data._catalogue import CATALOGUE, TRANSFER, DataSet, Kind, dataset_names, find_set
+from workbench.data._roles import Columns, Scale, kinds_of_table
 from workbench.data._sets import (
     Pairs,
     Sentences,
@@ -39,7 +33,6 @@ from workbench.data._tables import (
     Table,
     Texts,
     content_checksum,
-    own_file,
     read_manifest,
     read_own,
     read_table,
@@ -47,7 +40,7 @@ from workbench.data._tables import (
     table_of,
 )
 from workbench.errors import DataError
-from workbench.files import file_checksum, project_path, set_name, text_checksum
+from workbench.files import OWN_FILES, file_checksum, project_path, set_name, text_checksum
 
 _LOG = logging.getLogger("workbench")
 
@@ -61,8 +54,9 @@ def load_data(
     columns: Columns = None,
     scale: Scale = None,
 ) -> Any:
-    """Load a set of the catalogue, or your own file: .txt, .csv, .tsv, .jsonl (these also as .gz)
-    or .parquet.
+    """Load a set of the catalogue, or your own file.
+
+    A file is .txt, .csv, .tsv, .jsonl (these also as .gz) or .parquet.
 
     Args:
         kind: By default the fullest that the columns of a file allow.
@@ -72,29 +66,25 @@ def load_data(
 
     Raises DataError if the set or file does not exist, is damaged, or cannot be read as this kind.
     """
-    path = own_file(name)
-    if path:
-        stem = set_name(path)
+    table = read_own(name)
+    if table is not None:
+        stem = set_name(table.where)
         if stem in CATALOGUE:
-            raise DataError(
-                f"{path}: {stem} is the name of a data set of the catalogue; rename the file"
-            )
-        table = read_own(path, file_checksum(path))
-        kind = kind or kinds_of_table(table, columns)[0]
-        data = read_set(stem, kind, table, f"file {path}", columns=columns, scale=scale)
-        _log_once(f"{kind} of {data.source}")
+            problem = f"{stem} is the name of a data set of the catalogue; rename the file"
+            raise DataError(f"{table.where}: {problem}")
+        data = read_set(stem, kind, table, f"file {table.where}", columns=columns, scale=scale)
+        _log_once(f"{data.kind} of {data.source}")
     elif scale is not None or columns:
-        raise DataError(
-            f"{name}: columns and scale follow from the catalogue; they can only be set "
-            "for your own file"
-        )
+        what = "columns and scale follow from the catalogue; they can only be set for your own file"
+        raise DataError(f"{name}: {what}")
     else:
         entry = find_set(str(name), kind)
         table, source = _read_set(entry)
+        table.require(entry.roles)
         if entry.rows not in (0, len(table)):  # perhaps a sample
             source += f" ({len(table)} rows; published: {entry.rows})"
         data = make_set(entry, table, source)
-    return sample(data, limit, seed)
+    return data if limit is None else sample(data, limit, seed)
 
 
 def load_sentences(name: str | Path, **options: Any) -> Sentences:
@@ -116,35 +106,52 @@ def load_task(name: str) -> TransferTask:
 
 
 def load_training(config: Any) -> Sentences | Pairs | Triplets:
-    """Load the set of `config.train`, at most `config.train_limit` rows or queries, the same for
-    every seed."""
+    """Load the set of `config.train`: at most `config.train_limit` rows or queries.
+
+    They are the same for every seed.
+
+    Example:
+        config = SimCSEConfig.from_parameters("demo")
+        sentences = load_training(config)
+    """
     name = config.train
     words = BUNDLED_MODELS.get(config.encoder)
-    if words and own_file(name):
+    if words and name.endswith(OWN_FILES):
         text = (
             "%s only knows the words of the bundled %s; use another encoder for %s, such as "
             "encoder=english-encoder"
         )
         _LOG.warning(text, config.encoder, words, name)
-    kind = kinds_of(name)[0]
-    if kind in ("labelled", "transfer tasks"):  # no method trains on them: refused as no sentences
-        kind = "sentences"
-    if kind == "pairs" and getattr(config, "trains_on_queries", False):
-        return sample_queries(load_data(name, kind), config.train_limit, seed=0)
-    return load_data(name, kind, limit=config.train_limit)
+    # No method trains on labelled sentences: a set of them is refused, as it holds no sentences.
+    is_labelled = name in TRANSFER or name in dataset_names("labelled")
+    data = load_data(name, "sentences" if is_labelled else None)
+    limit = config.train_limit
+    if limit is None:
+        return data
+    if isinstance(data, Pairs) and getattr(config, "trains_on_queries", False):
+        return sample_queries(data, limit, seed=0)
+    return sample(data, limit, seed=0)
 
 
 def load_dev(config: Any) -> Pairs:
-    """Load the scored pairs of `config.dev`; of several sets, their subsets, whose gold is scaled
-    to 0 to 1."""
+    """Load the scored pairs of `config.dev`.
+
+    Several sets become the subsets of one, whose gold is scaled to 0 to 1.
+
+    Example:
+        dev = load_dev(SimCSEConfig(dev="world-dev+ladders-all"))
+        print(dev.summary)
+    """
     sets = [load_pairs(name) for name in config.dev_sets]
     if len(sets) == 1:
         return sets[0]
+    first = chain.from_iterable(each.sentence1 for each in sets)
+    second = chain.from_iterable(each.sentence2 for each in sets)
     gold = [(each.gold - each.score_range[0]) / np.ptp(each.score_range) for each in sets]
     return Pairs(
         config.dev,
-        [text for each in sets for text in each.sentence1],
-        [text for each in sets for text in each.sentence2],
+        list(first),
+        list(second),
         np.concatenate(gold),
         subset=[each.name for each in sets for _ in each.gold],
         pair_id=[f"{each.name} {row}" for each in sets for row in each.pair_id],
@@ -156,8 +163,14 @@ def load_dev(config: Any) -> Pairs:
 
 
 def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
-    """Load the suites of `config.suites`, or of a list of names, in order: scored pairs and
-    transfer tasks."""
+    """Load the suites of `config.suites`, or of a list of names, in order.
+
+    They are scored pairs and transfer tasks.
+
+    Example:
+        suites = load_suites(["ladders-all"])
+        print(suites["ladders-all"].summary)
+    """
     suites: dict[str, Pairs | TransferTask] = {}
     for name in getattr(config, "suites", config):
         suite = load_task(name) if name in TRANSFER else load_pairs(name)
@@ -168,27 +181,29 @@ def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
 
 
 def kinds_of(name: str | Path, columns: Columns = None) -> tuple[Kind, ...]:
-    """Return what a set or transfer task holds, or all that your own file can be read as, the
-    fullest first."""
+    """Return what a set or transfer task holds, or all that your own file can be read as.
+
+    The fullest kind comes first."""
     if name in TRANSFER:
         return ("labelled", "transfer tasks") if name in CATALOGUE else ("transfer tasks",)
-    path = own_file(name)
-    return (
-        kinds_of_table(read_own(path, file_checksum(path)), columns)
-        if path
-        else (find_set(str(name)).kind,)
-    )
+    table = read_own(name)
+    if table is None:
+        return (find_set(str(name)).kind,)
+    return kinds_of_table(table, columns)
 
 
-def located(entry: DataSet) -> Path | None:
+def local_root(entry: DataSet) -> Path | None:
     """Return the data root of a set on this machine, None if only the hub can have it."""
     if entry.bundled:
         return project_path("data")
-    if not (named := os.environ.get("WORKBENCH_DATA", "")):
+    folder = os.environ.get("WORKBENCH_DATA")
+    if not folder:
         return None
-    if not (root := Path(named).expanduser()).is_dir():
-        raise DataError(f"WORKBENCH_DATA={named} is not a folder")
-    return root if any((root / file).is_file() for file in entry.files) else None
+    root = Path(folder).expanduser()
+    if not root.is_dir():
+        raise DataError(f"WORKBENCH_DATA={folder} is not a folder")
+    has_files = any((root / file).is_file() for file in entry.files)
+    return root if has_files else None
 
 
 def checksum_here(name: str) -> str | None:
@@ -197,79 +212,84 @@ def checksum_here(name: str) -> str | None:
     No table is parsed, and an unchanged file is read once in each process.
     """
     entry = CATALOGUE.get(name)
-    root = entry and located(entry)
-    paths = [root / file for file in entry.files] if entry and root else []
-    if not paths or not all(path.is_file() for path in paths):
+    root = entry and local_root(entry)
+    if not entry or not root:
         return None
-    sums = [content_checksum(path, file_checksum(path)) for path in paths]
-    return sums[0] if len(sums) == 1 else text_checksum(*sums)
+    paths = [root / file for file in entry.files]
+    if not all(path.is_file() for path in paths):
+        return None
+    return _joint_checksum([content_checksum(path, file_checksum(path)) for path in paths])
+
+
+def _joint_checksum(checksums: list[str]) -> str:
+    return checksums[0] if len(checksums) == 1 else text_checksum(*checksums)
 
 
 def _read_set(entry: DataSet) -> tuple[Table, str]:
-    """Return the table of a set and its source; files of a data root must agree with its
-    manifest."""
-    if (root := located(entry)) is None:
+    """Return the table of a set and its source.
+
+    The files of a data root must agree with its manifest."""
+    root = local_root(entry)
+    if root is None:
         return _read_hub(entry)
-    where = f"{'bundled' if entry.bundled else 'local'} {root / entry.files[0]}"
-    listed, tables = read_manifest(root), [read_table(root / file) for file in entry.files]
-    for file, table in zip(entry.files, tables, strict=True):
-        if listed.get(file, {}).get("sha256_uncompressed", table.checksum) != table.checksum:
-            raise DataError(
-                f"{root / file}: its content has not the sha256 that MANIFEST.json "
-                "lists; restore it"
-            )
+    manifest = read_manifest(root)
+    tables = []
+    for file in entry.files:
+        table = read_table(root / file)
+        listed = manifest.get(file, {})
+        if listed.get("sha256_uncompressed", table.checksum) != table.checksum:
+            problem = "its content has not the sha256 that MANIFEST.json lists"
+            raise DataError(f"{root / file}: {problem}; restore it")
+        tables.append(table)
+    source = f"{'bundled' if entry.bundled else 'local'} {root / entry.files[0]}"
     if len(tables) == 1:
-        return tables[0], where
-    columns = {
-        name: list(chain.from_iterable(t.columns[name] for t in tables))
-        for name in tables[0].columns
-    }
-    checksum = text_checksum(*(table.checksum for table in tables))
-    return Table(columns, entry.name, checksum), f"{where} and {len(tables) - 1} more"
+        return tables[0], source
+    columns = {}
+    for name in tables[0].columns:
+        columns[name] = list(chain.from_iterable(table.columns[name] for table in tables))
+    checksum = _joint_checksum([table.checksum for table in tables])
+    return Table(columns, entry.name, checksum), f"{source} and {len(tables) - 1} more"
 
 
 def _read_hub(entry: DataSet) -> tuple[Table, str]:
-    """Return the table of a data set on the hub in our columns, and its source. HF_HOME and
-    HF_ENDPOINT apply."""
-    if not (hub := entry.hub):
-        raise DataError(
-            f"{entry.name} is not local; set WORKBENCH_DATA to a folder with "
-            f"{', '.join(entry.files)}"
-        )
-    try:
-        if entry.archive:
-            columns = _read_archive(entry)
-        else:
-            from datasets import load_dataset
+    """Return the table of a data set on the hub in our columns, and its source.
 
-            loaded = load_dataset(**hub)
-            columns = table_of(
-                {ours: loaded[theirs] for ours, theirs in entry.hub_columns.items()}, entry.name
-            ).columns
+    HF_HOME and HF_ENDPOINT apply."""
+    hub = entry.hub
+    if not hub:
+        remedy = f"set WORKBENCH_DATA to a folder with {', '.join(entry.files)}"
+        raise DataError(f"{entry.name} is not local; {remedy}")
+    try:
+        columns = _read_archive(entry) if entry.archive else _read_rows(entry)
         if entry.hub_labels:
             columns["label"] = [entry.hub_labels.get(label, label) for label in columns["label"]]
-    except (
-        Exception
-    ) as error:  # the hub's clients raise a dozen unrelated types for "not there" and "no network"
-        problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        what = (
-            f"{entry.name}: cannot read {hub['path']} at {hub['revision']} from the hub ({problem})"
-        )
-        raise DataError(
-            f"{what}; without a network set WORKBENCH_DATA, or HF_HOME to a filled cache"
-        ) from error
-    source = (
-        f"hub {'/'.join(filter(None, [hub['path'], hub.get('data_files')]))} at {hub['revision']}"
-    )
-    return Table(columns, f"hub {hub['path']}", text_checksum(table_content(columns))), source
+    # The hub's clients raise a dozen unrelated types for "not there" and "no network".
+    except Exception as error:
+        first_line = str(error).partition("\n")[0]
+        place = f"{hub['path']} at {hub['revision']}"
+        problem = f"cannot read {place} from the hub ({type(error).__name__}: {first_line})"
+        remedy = "without a network set WORKBENCH_DATA, or HF_HOME to a filled cache"
+        raise DataError(f"{entry.name}: {problem}; {remedy}") from error
+    place = "/".join(filter(None, [hub["path"], hub.get("data_files")]))
+    checksum = text_checksum(table_content(columns))
+    return Table(columns, f"hub {hub['path']}", checksum), f"hub {place} at {hub['revision']}"
+
+
+def _read_rows(entry: DataSet) -> Texts:
+    from datasets import load_dataset
+
+    rows = load_dataset(**entry.hub)
+    columns = {ours: rows[theirs] for ours, theirs in entry.hub_columns.items()}
+    return table_of(columns, entry.name).columns
 
 
 def _read_archive(entry: DataSet) -> Texts:
-    """Return the columns of a set in SentEval's archive: the text that SentEval scores. Nothing is
-    unpacked to disk."""
+    """Return the columns of a set in SentEval's archive: the text that SentEval scores.
+
+    Nothing is unpacked to disk."""
     from huggingface_hub import hf_hub_download
 
-    hub, files = entry.hub, entry.archive
+    hub = entry.hub
     archive = hf_hub_download(
         hub["path"], hub["data_files"], repo_type="dataset", revision=hub["revision"]
     )
@@ -280,34 +300,37 @@ def _read_archive(entry: DataSet) -> Texts:
             file: Any = tar.extractfile(members[path])
             content = file.read().replace(b"\r\n", b"\n").removesuffix(b"\n")
             try:
-                return content.decode("utf-8-sig").split("\n")
-            except (
-                UnicodeDecodeError
-            ):  # TREC and some of the polarity files; SentEval reads them this way
-                return content.decode("latin-1").split("\n")
+                text = content.decode("utf-8-sig")
+            except UnicodeDecodeError:
+                # TREC and some of the polarity files; SentEval reads them this way.
+                text = content.decode("latin-1")
+            return text.split("\n")
 
-        if "subset" in entry.roles:
-            rows = []
-            for path in files:
-                for line, (score, pair) in enumerate(
-                    zip(lines(path.replace("input", "gs")), lines(path), strict=True)
-                ):
-                    # A blank one marks a pair that was never graded: STS15 and STS16 have many.
-                    if score.strip():
-                        rows.append([path.split(".")[-2], str(line), score, *pair.split("\t")])
-        elif entry.name.startswith("trec"):
-            rows = [re.split("[: ]", line, maxsplit=2) for line in lines(files[0])]
-        elif len(files) == 2:  # of label 1, and of label 0
-            rows = [
-                [label, line]
-                for label, path in zip("10", files, strict=True)
-                for line in lines(path)
-            ]
-        else:
-            rows = [line.split("\t") for line in lines(files[0])[entry.header :]]
+        rows = _archive_rows(entry, lines)
     # Sentences last.
     order = sorted(enumerate(entry.fields.split()), key=lambda item: item[1].startswith("sentence"))
     return {name: [" ".join(row[place].split()) for row in rows] for place, name in order}
+
+
+def _archive_rows(entry: DataSet, lines: Callable[[str], list[str]]) -> list[list[str]]:
+    """Return the fields of each row, in the order of `entry.fields`; `lines` reads a file."""
+    files = entry.archive
+    if "subset" in entry.roles:
+        rows = []
+        for path in files:
+            subset = path.split(".")[-2]
+            scores = lines(path.replace("input", "gs"))
+            for line, (score, pair) in enumerate(zip(scores, lines(path), strict=True)):
+                # A blank score marks a pair that was never graded: STS15 and STS16 have many.
+                if score.strip():
+                    rows.append([subset, str(line), score, *pair.split("\t")])
+        return rows
+    if entry.name.startswith("trec"):
+        return [re.split("[: ]", line, maxsplit=2) for line in lines(files[0])]
+    if len(files) == 2:
+        positive, negative = map(lines, files)
+        return [["1", line] for line in positive] + [["0", line] for line in negative]
+    return [line.split("\t") for line in lines(files[0])[entry.header :]]
 
 
 _log_once = lru_cache(_LOG.info)

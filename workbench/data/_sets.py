@@ -1,5 +1,4 @@
-"""The four kinds of data sets, how they are made of a table, samples of them, and splits by
-query."""
+"""The four kinds of data sets, made of tables; samples of them, and splits by query."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -10,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from workbench.config import SEVEN_STS
-from workbench.data._catalogue import ROLES, TRANSFER, Columns, DataSet, Kind, Scale, read_roles
-from workbench.data._tables import Table, Texts, table_of, to_number
+from workbench.data._catalogue import TRANSFER, DataSet, Kind
+from workbench.data._roles import ROLES, Columns, Scale, read_roles
+from workbench.data._tables import Table, Texts, table_of
 from workbench.errors import DataError
 from workbench.files import text_checksum
 from workbench.metrics import ranking_groups
@@ -42,18 +42,19 @@ class _Rows:
     def from_frame(
         cls, frame: Any, *, name: str = "frame", columns: Columns = None, scale: Scale = None
     ) -> Self:
-        """Return the data set in a DataFrame, a datasets.Dataset or a dictionary of columns,
-        checked like a file."""
+        """Return the data set in a DataFrame, a datasets.Dataset or a dictionary of columns.
+
+        It is checked like a file."""
         table = table_of(frame, name)
         return read_set(name, cls.kind, table, f"{name}, in memory", columns=columns, scale=scale)
 
     @classmethod
     def from_lists(cls, *lists: Iterable[Any], name: str = "lists", scale: Scale = None) -> Self:
-        """Return the same from one list per role: sentence1, sentence2, score; anchor, positive,
-        negative; ..."""
-        return cls.from_frame(
-            dict(zip(ROLES[cls.kind], map(list, lists), strict=True)), name=name, scale=scale
-        )
+        """Return the same from one list per role.
+
+        The roles are sentence; sentence1, sentence2, score; or anchor, positive, negative."""
+        columns = dict(zip(ROLES[cls.kind], map(list, lists), strict=True))
+        return cls.from_frame(columns, name=name, scale=scale)
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,9 @@ class Sentences(_Rows):
 
 @dataclass(frozen=True, eq=False)
 class Pairs(_Rows):
-    """Scored pairs: `gold` within `score_range`, larger is closer; `subset` names the parts of a
-    suite that has parts.
+    """Scored pairs: `gold` within `score_range`, larger is closer.
 
+    `subset` names the parts of a suite that has parts.
     `how` is that of `spearman_by_subset` when the pairs choose a checkpoint.
     Rows without a gold label are left out; `source` counts them.
     """
@@ -88,10 +89,9 @@ class Pairs(_Rows):
     how: Literal["all", "mean"] = "all"
 
     def __post_init__(self) -> None:
-        if len(wrong := np.flatnonzero(~np.isfinite(self.gold))):
-            raise DataError(
-                f"{self.name}: gold of row {wrong[0]} is {self.gold[wrong[0]]}; it must be finite"
-            )
+        for row in np.flatnonzero(~np.isfinite(self.gold)):
+            wrong = self.gold[row]
+            raise DataError(f"{self.name}: gold of row {row} is {wrong}; it must be finite")
 
     @property
     def summary(self) -> str:
@@ -119,10 +119,10 @@ class Triplets(_Rows):
 
 @dataclass(frozen=True)
 class LabelledSentences(_Rows):
-    """Sentences with a class each: `label` counts into `classes`. Empty sentences are kept, as
-    SentEval keeps them."""
+    """Sentences with a class each: `label` counts into `classes`.
 
-    kind = "labelled"
+    Empty sentences are kept, as SentEval keeps them."""
+
     kind = "labelled"
     sentences: list[str]
     label: list[int]
@@ -133,8 +133,9 @@ class LabelledSentences(_Rows):
 
 @dataclass(frozen=True)
 class TransferTask:
-    """Sentences, or pairs, with a class each, by split: "all"; "train" and "test"; or "train",
-    "dev" and "test"."""
+    """Sentences, or pairs, with a class each, by split.
+
+    The splits are "all"; "train" and "test"; or "train", "dev" and "test"."""
 
     name: str
     splits: Mapping[str, LabelledSentences | Pairs]
@@ -147,10 +148,8 @@ class TransferTask:
     @property
     def summary(self) -> str:
         """One line: the name, and the number of rows and of classes."""
-        return (
-            f"{self.name}: {len(self)} rows to classify, of "
-            f"{len(np.unique(labels(self.judged)))} classes"
-        )
+        classes = np.unique(labels(self.judged))
+        return f"{self.name}: {len(self)} rows to classify, of {len(classes)} classes"
 
     @property
     def source(self) -> str:
@@ -172,7 +171,7 @@ SomeSet = TypeVar("SomeSet", bound=AnySet)
 
 
 def read_set(
-    name: str, kind: Kind, table: Table, source: str, *, columns: Columns, scale: Scale
+    name: str, kind: Kind | None, table: Table, source: str, *, columns: Columns, scale: Scale
 ) -> Any:
     """Return the data set in a user's table; its `source` also states what was guessed."""
     entry, table, note = read_roles(name, kind, table, columns, scale)
@@ -180,59 +179,64 @@ def read_set(
 
 
 def make_set(entry: DataSet, table: Table, source: str) -> Any:
-    """Return the data set in a table. Raises DataError with the line of the first sentence or label
-    that is wrong."""
+    """Return the data set in a table that has the columns of the entry's roles.
+
+    Raises DataError with the line of the first sentence or label that is wrong."""
     roles = entry.roles
-    columns = table.by_role(roles)
+    made: Any = _KINDS[entry.kind]
     sides = [column for role, column in roles.items() if role not in ("score", "label", "subset")]
     texts = [_read_sentences(entry, table, column) for column in sides]
-    extra = {name: values for name, values in table.columns.items() if name not in roles.values()}
-    made: Any = _KINDS[entry.kind]
     facts: dict[str, Any] = dict(zip(made.sides, texts, strict=True))
-    facts |= {"name": entry.name, "source": source, "checksum": table.checksum, "extra": extra}
+    facts["name"] = entry.name
+    facts["source"] = source
+    facts["checksum"] = table.checksum
+    unread = table.columns.keys() - roles.values()
+    facts["extra"] = {name: texts for name, texts in table.columns.items() if name in unread}
     if entry.kind == "labelled":
         facts["label"] = _read_gold(entry, table, roles["label"]).astype(int).tolist()
         facts["classes"] = tuple(entry.classes)
     if entry.kind != "pairs":
         return made(**facts)
     gold = _read_gold(entry, table, roles["score"])
-    rows = np.flatnonzero(~np.isnan(gold))
-    if not len(rows):
+    graded = np.flatnonzero(~np.isnan(gold))
+    if not len(graded):
         raise DataError(f"{table.where}: no row has a gold label; choose another set")
     scale: Any = entry.scale  # every set of pairs has one
     pairs = Pairs(
         **facts,
         gold=np.nan_to_num(gold),
-        subset=columns.get("subset"),
-        pair_id=_pair_ids(entry, table),
+        subset=table.columns[roles["subset"]] if "subset" in roles else None,
+        pair_id=_pair_ids(entry, table, len(gold)),
         score_range=tuple(scale),
     )
-    if dropped := len(gold) - len(rows):
-        return _take(pairs, rows, source=f"{source} ({dropped} rows without a gold label left out)")
-    return pairs
+    dropped = len(gold) - len(graded)
+    if not dropped:
+        return pairs
+    return _take(pairs, graded, source=f"{source} ({dropped} rows without a gold label left out)")
 
 
 def _read_sentences(entry: DataSet, table: Table, column: str) -> list[str]:
-    """Return the sentences of a column, to train on with a single space for an empty one, as in
-    SimCSE's code."""
+    """Return the sentences of a column.
+
+    To train on, an empty one is a single space, as in SimCSE's code."""
     table.require_text(column)
     texts = table.columns[column]
     empty = [row for row, text in enumerate(texts) if not text.strip()]
     if not empty or entry.kind == "labelled":
         return texts
-    if (
-        entry.kind == "pairs"
-        or (entry.kind == "triplets" and not entry.hub)
-        or len(empty) == len(texts)
-    ):
+    # The published triplets of NLI contain empty sentences.
+    is_own_triplet = entry.kind == "triplets" and not entry.hub
+    if entry.kind == "pairs" or is_own_triplet or len(empty) == len(texts):
         problem = f"{column} is empty (the first of {len(empty)} such rows)"
         raise DataError(f"{table.at(empty[0])}: {problem}; fill it in or drop the row")
     return [text if text.strip() else " " for text in texts]
 
 
 def _read_gold(entry: DataSet, table: Table, column: str) -> np.ndarray:
-    """Return scores as numbers, and labels as their place among the classes; nan for the label
-    without gold."""
+    """Return scores as numbers, and labels as their place among the classes.
+
+    The label of rows without gold is nan; anything else that is not allowed is infinite at first.
+    """
     labels = table.columns[column]
     low, high = entry.scale or (-math.inf, math.inf)
     if entry.classes:
@@ -243,21 +247,24 @@ def _read_gold(entry: DataSet, table: Table, column: str) -> np.ndarray:
         gold = np.array([codes.get(label, math.inf) for label in labels])
     else:
         allowed = f"a number from {low:g} to {high:g}" if entry.scale else "a finite number"
-        gold = np.nan_to_num(list(map(to_number, labels)), nan=math.inf)
-    wrong = np.flatnonzero(np.isinf(gold) | (gold < low) | (gold > high))
-    if len(wrong):
-        row = wrong[0]
+        gold = np.nan_to_num(table.numbers(column), nan=math.inf)
+    for row in np.flatnonzero(np.isinf(gold) | (gold < low) | (gold > high)):
         raise DataError(f"{table.at(row)}: {column} is {labels[row]!r}, not {allowed}; correct it")
     return gold
 
 
-def _pair_ids(entry: DataSet, table: Table) -> list[str]:
-    """Return an id per row: the id columns joined by ":", numbered if they repeat; otherwise the
-    row's number."""
+def _pair_ids(entry: DataSet, table: Table, count: int) -> list[str]:
+    """Return an id per row: the id columns joined by ":", numbered if they repeat.
+
+    Without these columns it is the row's number."""
     if not entry.ids or not table.columns.keys() >= {*entry.ids}:
-        return [str(row) for row in range(len(table))]
-    ids = pd.Series(map(":".join, zip(*(table.columns[name] for name in entry.ids), strict=True)))
-    return list(ids if ids.is_unique else ids + "." + ids.groupby(ids).cumcount().astype(str))
+        return list(map(str, range(count)))
+    parts = zip(*(table.columns[name] for name in entry.ids), strict=True)
+    ids = pd.Series(map(":".join, parts))
+    if ids.is_unique:
+        return ids.tolist()
+    repetition = ids.groupby(ids).cumcount()
+    return (ids + "." + repetition.astype(str)).tolist()
 
 
 def scored_pairs(suites: Mapping[str, Pairs | TransferTask]) -> dict[str, Pairs]:
@@ -267,29 +274,33 @@ def scored_pairs(suites: Mapping[str, Pairs | TransferTask]) -> dict[str, Pairs]
 
 def labels(data: LabelledSentences | Pairs) -> np.ndarray:
     """Return the class of each row as a whole number."""
-    return np.asarray(data.gold if isinstance(data, Pairs) else data.label).astype(int)
+    values = data.gold if isinstance(data, Pairs) else data.label
+    return np.asarray(values).astype(int)
 
 
-def sample(data: SomeSet, limit: int | None, seed: int) -> SomeSet:
-    """Return `limit` rows of a data set, drawn with `seed` and kept in order, with a checksum of
-    their own."""
-    if limit is None or limit >= len(data):
+def sample(data: SomeSet, limit: int, seed: int) -> SomeSet:
+    """Return `limit` rows of a data set, drawn with `seed` and kept in order.
+
+    A sample has another checksum than its set."""
+    if limit >= len(data):
         return data
     rows = _draw_rows(len(data), limit, seed)
     note = f", {limit} of {len(data)} rows sampled with seed {seed}"
     return _take_part(data, rows, note, f"{limit} {seed}")
 
 
-def sample_queries(data: Pairs, limit: int | None, seed: int) -> Pairs:
-    """Return all pairs of `limit` queries (sentences in four or more pairs), drawn with `seed` and
-    kept in order."""
-    groups = list(ranking_groups(data.sentence1, data.sentence2, data.gold).values())
-    if limit is None or limit >= len(groups):
+def sample_queries(data: Pairs, limit: int, seed: int) -> Pairs:
+    """Return all pairs of `limit` queries, drawn with `seed` and kept in order.
+
+    A query is a sentence in four or more pairs."""
+    groups = ranking_groups(data.sentence1, data.sentence2, data.gold)
+    if limit >= len(groups):
         return data
+    pairs_of = [group.pairs for group in groups.values()]
     chosen = _draw_rows(len(groups), limit, seed)
-    rows = np.unique(np.concatenate([groups[number].pairs for number in chosen]))
+    rows = np.concatenate([pairs_of[query] for query in chosen])
     how = f"{limit} of {len(groups)} queries sampled with seed {seed}"
-    return _take_part(data, rows, f", {how}", how)
+    return _take_part(data, np.unique(rows), f", {how}", how)
 
 
 def _draw_rows(count: int, limit: int, seed: int) -> np.ndarray:
@@ -304,36 +315,37 @@ def _take_part(data: Any, rows: np.ndarray, note: str, how: str, **changed: Any)
 
 
 def _take(data: Any, rows: np.ndarray, **changed: Any) -> Any:
-    def take(column: list[Any]) -> list[Any]:
-        return [column[row] for row in rows.tolist()]
-
-    changed |= {key: take(value) for key, value in vars(data).items() if isinstance(value, list)}
-    changed["extra"] = {key: take(column) for key, column in data.extra.items()}
+    numbers = rows.tolist()
+    for name, value in vars(data).items():
+        if isinstance(value, list):
+            changed[name] = [value[row] for row in numbers]
+    extra = {name: [texts[row] for row in numbers] for name, texts in data.extra.items()}
     if isinstance(data, Pairs):
         changed["gold"] = data.gold[rows]
-    return replace(data, **changed)
+    return replace(data, extra=extra, **changed)
 
 
 def split(
     data: SomeSet, *, dev: float = 0.1, test: float = 0.1, seed: int = 0
 ) -> dict[str, SomeSet]:
-    """Return "train", "dev" and "test" of a set; all rows with one first sentence (query) are in
-    one of them.
+    """Return "train", "dev" and "test" of a set; rows with one first sentence stay together.
 
-    dev, test: shares of the queries, from 0 (none) to below 1 together; drawn with `seed`.  Raises
-        DataError."""
+    Args:
+        dev, test: Shares of the first sentences (queries), drawn with `seed`: from 0 (none) to
+            below 1 together. Otherwise, or if none is left to train on, raises DataError.
+    """
     query_of, queries = pd.factorize(np.array(data.texts[0], dtype=object))
-    shares = {"dev": dev, "test": test}
-    counts = {
-        part: max(1, round(share * len(queries))) for part, share in shares.items() if share > 0
-    }
+    counts = {}
+    for part, share in (("dev", dev), ("test", test)):
+        if share > 0:
+            counts[part] = max(1, round(share * len(queries)))
     held_out = sum(counts.values())
     if not 0 <= dev + test < 1 or held_out >= len(queries):
         problem = f"dev {dev:g} and test {test:g} of {len(queries)} queries leave none to train on"
         raise DataError(f"{data.name}: {problem}")
     order = np.random.default_rng(seed).permutation(len(queries))
     part_of = np.full(len(queries), "train")
-    part_of[order[:held_out]] = np.repeat([*counts], [*counts.values()])
+    part_of[order[:held_out]] = np.repeat(list(counts), list(counts.values()))
     parts = {}
     for part in ("train", *counts):
         rows = np.flatnonzero(part_of[query_of] == part)

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import DataError, unknown_name
-from workbench.files import OWN_FILES, atomic_path, text_checksum
+from workbench.files import OWN_FILES, atomic_path, file_checksum, text_checksum
 
 Texts = dict[str, list[str]]  # column -> its cells
 Records = dict[int, list[str]]  # first line -> the fields of a row
@@ -62,27 +62,33 @@ class Table:
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    def by_role(self, roles: Mapping[str, str]) -> Texts:
-        """Return role -> column. Raises DataError, with the nearest name, for a column that does
-        not exist."""
+    def require(self, roles: Mapping[str, str]) -> None:
+        """Raise DataError, with the nearest name, for the column of a role that does not exist."""
         for name in roles.values():
             if name not in self.columns:
                 raise DataError(unknown_name("column", name, self.columns, f"in {self.where}"))
-        return {role: self.columns[name] for role, name in roles.items()}
+
+    def require_text(self, column: str) -> None:
+        """Raise DataError with the first row of a column whose cell is neither text nor missing."""
+        for row, cell in enumerate(self.cells.get(column, ())):
+            if not isinstance(cell, str):
+                start = str(cell)[:40]
+                problem = f"{column} is {start!r} ({type(cell).__name__}), not text"
+                remedy = "write one text per cell, a number in quotes"
+                raise DataError(f"{self.at(row)}: {problem}; {remedy}")
 
     def at(self, row: int) -> str:
         """Return the place of a row, for an error."""
         number = self.lines[row] if self.lines else row
         return f"{self.where}, {self.unit} {number}"
 
-    def require_text(self, column: str) -> None:
-        """Raise DataError with the first row of a column whose cell is neither text nor missing."""
-        for row, cell in enumerate(self.cells.get(column, ())):
-            if not isinstance(cell, str):
-                shown = f"{column} is {str(cell)[:40]!r} ({type(cell).__name__}), not text"
-                raise DataError(
-                    f"{self.at(row)}: {shown}; write one text per cell, a number in quotes"
-                )
+    def numbers(self, column: str) -> list[float]:
+        """Return the cells of a column as finite numbers; nan for a cell that is none."""
+        return list(map(to_number, self.columns[column]))
+
+    def is_numeric(self, column: str) -> bool:
+        """Return whether every cell of a column is a number."""
+        return all(map(_is_number, self.columns[column]))
 
     def has_lists(self, *columns: str) -> bool:
         """Return whether a cell of these columns is a list."""
@@ -90,28 +96,29 @@ class Table:
         return any(isinstance(cell, (list, tuple, np.ndarray)) for cell in cells)
 
     def combine_lists(self, positive: str, negative: str) -> "Table":
-        """Return a row for each positive with each negative, if one of the two columns holds lists
-        of texts."""
+        """Return a row for each positive with each negative, if a column holds lists of texts."""
         if not self.has_lists(positive, negative):
             return self
         frame: Any = pd.DataFrame(self.cells, dtype=object)
         for name in (positive, negative):
             frame = frame.explode(name)
-            frame = frame[frame[name].fillna("").astype(str) != ""]
+            texts = frame[name].fillna("").astype(str)
+            frame = frame[texts != ""]
         if frame.empty:
-            raise DataError(
-                f"{self.where}: no row has both a text in {positive} and one in {negative}"
-            )
+            problem = f"no row has both a text in {positive} and one in {negative}"
+            raise DataError(f"{self.where}: {problem}")
         used = frame.index.nunique()
         left_out = f"{len(self) - used} rows without {positive} or {negative} left out"
         note = f"{len(frame)} triplets of the lists in {used} rows ({left_out})"
+        # Exploding repeats the index of a row, which so leads back to its line.
         lines = [self.lines[row] for row in frame.index]
         return replace(table_of(frame, self.where), lines=lines, unit=self.unit, note=note)
 
 
 def read_table(path: Path) -> Table:
-    """Return the table in a .tsv.gz of a data root: UTF-8, one header line, fields split by one
-    tab, no quotes."""
+    """Return the table in a .tsv.gz of a data root.
+
+    It is UTF-8 with one header line; fields are split by one tab, and a quote is text."""
     content = _read_content(path)
     records = _parse_plain(_decode(content, path))
     columns, lines = _make_columns(records, path, "\t")
@@ -125,8 +132,9 @@ def content_checksum(path: Path, _checksum: str) -> str:
 
 
 def own_file(name: str | Path) -> Path | None:
-    """Return the path if `name` is a user's own file and not the name of a set. Raises DataError if
-    it is no file."""
+    """Return the path if `name` is a user's own file, None if it may be the name of a set.
+
+    Raises DataError for a file that does not exist or has another format."""
     path = Path(name).expanduser()
     if path.name.endswith(OWN_FILES):
         if not path.is_file():
@@ -139,27 +147,28 @@ def own_file(name: str | Path) -> Path | None:
     return None
 
 
-@lru_cache(maxsize=4)
-def read_own(path: Path, _checksum: str) -> Table:
-    """Return the table in a user's own file; a .txt holds one sentence per line. Raises DataError
-    with the line."""
-    kind = path.name.lower().removesuffix(".gz").rpartition(".")[2]
-    if kind == "parquet":
-        import pyarrow  # noqa: F401 - without it pandas names a second library too
+def read_own(name: str | Path) -> Table | None:
+    """Return the table in a user's own file, None if `name` may be the name of a set.
 
-        try:
-            return table_of(pd.read_parquet(path), str(path))
-        except (OSError, ValueError) as problem:
-            raise DataError(f"{path} cannot be read as Parquet: {problem}") from None
+    Raises DataError, with the line, for a file that cannot be read."""
+    path = own_file(name)
+    return _read_file(path, file_checksum(path)) if path else None
+
+
+@lru_cache(maxsize=4)
+def _read_file(path: Path, _checksum: str) -> Table:
+    ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    if ending == "parquet":
+        return _read_parquet(path)
     text = _decode(_read_content(path), path)
-    if kind == "jsonl":
-        return _parse_json(text, path)
-    if kind == "txt":
-        columns = {"sentence": _parse_sentences(text, path)}
+    if ending == "jsonl":
+        return _read_objects(text, path)
+    if ending == "txt":
+        columns = {"sentence": _read_lines(text, path)}
         lines = range(1, len(columns["sentence"]) + 1)
         checksum = text_checksum(text)
     else:
-        columns, lines = _parse_table(text, path, kind)
+        columns, lines = _read_delimited(text, path, ending)
         checksum = text_checksum(table_content(columns))
     if len(columns) == 1 and "\r" in text:  # is such a row one text, or two?
         line = text.partition("\r")[0].count("\n") + 1
@@ -168,10 +177,51 @@ def read_own(path: Path, _checksum: str) -> Table:
     return Table(columns, str(path), checksum, lines, "line")
 
 
-def _parse_table(text: str, path: Path, kind: str) -> tuple[Texts, Sequence[int]]:
+def _read_parquet(path: Path) -> Table:
+    import pyarrow  # noqa: F401 - without it pandas names a second library too
+
+    try:
+        return table_of(pd.read_parquet(path), str(path))
+    except (OSError, ValueError) as problem:
+        raise DataError(f"{path} cannot be read as Parquet: {problem}") from None
+
+
+def _read_objects(text: str, path: Path) -> Table:
+    rows: dict[int, Any] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            rows[number] = {**json.loads(line)}
+            # Half a surrogate pair is valid in JSON, but cannot be encoded.
+            json.dumps(rows[number], ensure_ascii=False).encode()
+        except (ValueError, TypeError, RecursionError) as problem:
+            what = f"not a JSON object ({problem})"
+            raise DataError(f"{path}, line {number}: {what}; write one per line") from None
+    # As objects: otherwise the label 1 becomes 1.0 if another line has none.
+    frame = pd.DataFrame([*rows.values()], dtype=object)
+    return table_of(frame, str(path), [*rows])
+
+
+def _read_lines(text: str, path: Path) -> list[str]:
+    """Return one sentence per line.
+
+    Raises DataError for a header or a table, which would be trained on."""
+    lines = text.removesuffix("\n").split("\n")
+    first = islice(filter(str.strip, lines), 1000)
+    in_table = [_TABLE_LINE.search(line) is not None for line in first]
+    # One line alone may be an odd sentence.
+    is_table = len(in_table) > 1 and sum(in_table) > len(in_table) / 2
+    if is_table or _HEADER_LINE.fullmatch(lines[0].strip()):
+        what = f"line 1, {lines[0][:60]!r}, reads as a header or a table"
+        raise DataError(f"{path}: {what}; rename the file to .tsv or .csv; {_AS_SENTENCES}")
+    return [line.replace("\t", " ") for line in lines]
+
+
+def _read_delimited(text: str, path: Path, ending: str) -> tuple[Texts, Sequence[int]]:
     """Return the columns of a .csv or .tsv, and the line of each row."""
     stated = re.match(r'"?sep=(.)"?\n(?=.)', text)  # Excel's line above the header
-    delimiter = stated[1] if stated else _find_delimiter(text, kind)
+    delimiter = stated[1] if stated else _find_delimiter(text, ending)
     if delimiter == "\t" and not _uses_quotes(text):
         records = _parse_plain(text)
     else:
@@ -179,7 +229,9 @@ def _parse_table(text: str, path: Path, kind: str) -> tuple[Texts, Sequence[int]
     if stated:
         del records[1]
     columns, lines = _make_columns(records, path, delimiter)
-    return {name: list(map(one_line, texts)) for name, texts in columns.items()}, lines
+    for name, texts in columns.items():
+        columns[name] = list(map(_one_line, texts))
+    return columns, lines
 
 
 def _read_content(path: Path) -> bytes:
@@ -217,16 +269,16 @@ def _decode(content: bytes, path: Path) -> str:
     return text
 
 
-def _find_delimiter(text: str, kind: str) -> str:
-    """Return the delimiter that the header has, and most of the first lines as often as the
-    header."""
-    head = text.split("\n", 20)[:20]
+def _find_delimiter(text: str, ending: str) -> str:
+    """Return the delimiter of the header that most of the first lines have as often as it."""
+    header, *others = text.split("\n", 20)[:20]
 
     def agreement(delimiter: str) -> tuple[int, int]:
-        header, *others = (line.count(delimiter) for line in head)
-        return others.count(header) if header else -1, header
+        count = header.count(delimiter)
+        equal = sum(line.count(delimiter) == count for line in others)
+        return (equal, count) if count else (-1, 0)
 
-    return max(_DELIMITERS[kind], key=agreement)
+    return max(_DELIMITERS[ending], key=agreement)
 
 
 def _parse_plain(text: str) -> Records:
@@ -256,20 +308,15 @@ def _parse_quoted(text: str, path: Path, delimiter: str) -> Records:
             records[start] = record or [""]
             start = reader.line_num + 1
     except csv.Error as problem:
-        what = (
-            f"a field begins with a quote and does not end with one (line {reader.line_num}: "
-            f"{problem})"
-        )
-        raise DataError(f"{path}, line {start}: {what}; {_QUOTING}") from None
+        what = "a field begins with a quote and does not end with one"
+        cause = f"(line {reader.line_num}: {problem})"
+        raise DataError(f"{path}, line {start}: {what} {cause}; {_QUOTING}") from None
     _refuse_merged_rows(text, path, delimiter, records)
     return records
 
 
-def _refuse_merged_rows(
-    text: str, path: Path, delimiter: str, records: Mapping[int, list[str]]
-) -> None:
-    """Raise DataError for a record of several lines that all read as rows of their own if quotes
-    are text.
+def _refuse_merged_rows(text: str, path: Path, delimiter: str, records: Records) -> None:
+    """Raise DataError for a record whose lines all read as rows of their own if quotes are text.
 
     Rows have numbers in the same columns. If they have none, all lines of the file must have as
     many fields."""
@@ -280,13 +327,14 @@ def _refuse_merged_rows(
         if end == start + 1:
             continue
         rows = [line.split(delimiter) for line in lines[start - 1 : end - 1]]
-        shape, *others = {tuple(map(is_number, row)) for row in rows}
+        # Which fields of a row are numbers.
+        shape, *others = {tuple(map(_is_number, row)) for row in rows}
         are_rows = not others and len(shape) == width > 1
         if are_rows and (is_even or any(shape)):
-            what = (
-                f"a quote joins it with the lines up to {end - 1}, which read as rows of their own"
+            what = f"a quote joins it with the lines up to {end - 1}"
+            raise DataError(
+                f"{path}, line {start}: {what}, which read as rows of their own; {_QUOTING}"
             )
-            raise DataError(f"{path}, line {start}: {what}; {_QUOTING}")
 
 
 def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, Sequence[int]]:
@@ -303,84 +351,59 @@ def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, 
         records = {line: record for line, record in records.items() if any(record)}
     if not records:
         raise DataError(f"{path}: the file has a header ({', '.join(names)}) but no rows")
+    # Fields that a short row lacks are empty.
     columns = zip_longest(names, *records.values(), fillvalue="")
     return {name: texts for name, *texts in columns}, list(records)
 
 
 def _require_distinct(names: Sequence[str], where: str) -> None:
-    if repeated := [name for name, count in Counter(names).items() if count > 1]:
-        raise DataError(
-            f"{where}: a column name is repeated ({', '.join(repeated)}); rename one of the columns"
-        )
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        problem = f"a column name is repeated ({', '.join(repeated)})"
+        raise DataError(f"{where}: {problem}; rename one of the columns")
 
 
 def _uses_quotes(text: str) -> bool:
-    """Return whether a tab-separated file quotes its fields as spreadsheets do; otherwise a quote
-    is text.
+    """Return whether a tab-separated file quotes its fields as spreadsheets do.
 
     All fields that begin with a quote end with one, and the header, a doubled quote or a line break
-    is quoted. If all lines have as many tabs, no field contains a line break."""
+    is quoted. If all lines have as many tabs, no field contains a line break. Otherwise a quote is
+    text."""
     if '"' not in text:
         return False
     tabs = {line.count("\t") for line in text.split("\n") if line}
     excluded = r"\t\n" if len(tabs) == 1 else ""
     begins = r'(?<![^\t\n])"'
     whole_field = rf'{begins}(?:[^"{excluded}]|"")*"(?![^\t\n])'
-    fields = re.findall(whole_field, text)
-    header = text.partition("\n")[0]
-    is_evident = '"' in header or any(re.search(r'""|[\t\n]', field[1:-1]) for field in fields)
-    return is_evident and not re.search(begins, re.sub(whole_field, "", text))
+    quoted = [each[1:-1] for each in re.findall(whole_field, text)]
+    in_header = '"' in text.partition("\n")[0]
+    is_evident = in_header or any(re.search(r'""|[\t\n]', inner) for inner in quoted)
+    rest = re.sub(whole_field, "", text)
+    return is_evident and not re.search(begins, rest)
 
 
-def _parse_sentences(text: str, path: Path) -> list[str]:
-    """Return one sentence per line. Raises DataError for a header or a table, which would be
-    trained on."""
-    lines = text.removesuffix("\n").split("\n")
-    filled = list(islice(filter(str.strip, lines), 1000))
-    rows = len(list(filter(_TABLE_LINE.search, filled)))
-    is_table = len(filled) > 1 and rows > len(filled) / 2
-    if is_table or _HEADER_LINE.fullmatch(lines[0].strip()):
-        what = f"line 1, {lines[0][:60]!r}, reads as a header or a table"
-        raise DataError(f"{path}: {what}; rename the file to .tsv or .csv; {_AS_SENTENCES}")
-    return [line.replace("\t", " ") for line in lines]
+def table_of(source: Any, where: str, lines: Sequence[int] = ()) -> Table:
+    """Return a DataFrame, a datasets.Dataset or a mapping of columns as columns of text.
 
-
-def _parse_json(text: str, path: Path) -> Table:
-    rows: dict[int, Any] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                rows[number] = {**json.loads(line)}
-                # Fails for half a surrogate pair.
-                json.dumps(rows[number], ensure_ascii=False).encode()
-            except (ValueError, TypeError, RecursionError) as problem:
-                raise DataError(
-                    f"{path}, line {number}: not a JSON object ({problem}); write one per line"
-                ) from None
-    # As objects: otherwise the label 1 becomes 1.0 if another line has none.
-    return table_of(pd.DataFrame([*rows.values()], dtype=object), str(path), [*rows])
-
-
-def table_of(frame: Any, where: str, lines: Sequence[int] = ()) -> Table:
-    """Return a DataFrame, a datasets.Dataset or a mapping of columns as columns of text; a missing
-    cell is ""."""
-    table: Any = (
-        pd.DataFrame(frame) if isinstance(frame, (Mapping, pd.DataFrame)) else frame.to_pandas()
-    )
-    if not table.size:
+    A missing cell is ""."""
+    is_dataset = not isinstance(source, (Mapping, pd.DataFrame))
+    frame: Any = source.to_pandas() if is_dataset else pd.DataFrame(source)
+    if not frame.size:
         raise DataError(f"{where}: no rows, or no column")
-    names = list(map(str, table.columns))
+    names = list(map(str, frame.columns))
     _require_distinct(names, where)
-    table = table.astype(object).where(table.notna(), "")
-    cells = table.set_axis(names, axis=1).to_dict("list")
+    frame = frame.astype(object).where(frame.notna(), "")
+    cells = frame.set_axis(names, axis=1).to_dict("list")
     texts = {name: list(map(_cell_text, values)) for name, values in cells.items()}
-    checksum = text_checksum(*("\n".join([name, *values, ""]) for name, values in texts.items()))
+    contents = ["\n".join([name, *values, ""]) for name, values in texts.items()]
     unit = "line" if lines else "row"
-    return Table(texts, where, checksum, lines or range(len(table)), unit, cells)
+    rows = lines or range(len(frame))
+    return Table(texts, where, text_checksum(*contents), rows, unit, cells)
 
 
 def _cell_text(cell: Any) -> str:
-    return one_line(str(cell.tolist() if isinstance(cell, np.ndarray) else cell))
+    plain = cell.tolist() if isinstance(cell, np.ndarray) else cell
+    return _one_line(str(plain))
 
 
 def to_number(text: str) -> float:
@@ -392,26 +415,26 @@ def to_number(text: str) -> float:
     return number if math.isfinite(number) else math.nan
 
 
-def is_number(text: str) -> bool:
-    """Return whether a text is a finite number."""
+def _is_number(text: str) -> bool:
     return not math.isnan(to_number(text))
 
 
-def one_line(text: str) -> str:
+def _one_line(text: str) -> str:
     """Return a text with each run of tabs and line breaks replaced by a space."""
     return text if text.isprintable() else re.sub(r"[\t\r\n]+", " ", text)
 
 
-def table_content(columns: Mapping[str, list[str]]) -> bytes:
+def table_content(columns: Texts) -> bytes:
     """Return the bytes of `columns` in the format of a data root, of which checksums are taken."""
-    return "\n".join(
-        map("\t".join, [tuple(columns), *zip(*columns.values(), strict=True), ()])
-    ).encode()
+    rows = zip(*columns.values(), strict=True)
+    lines = map("\t".join, [tuple(columns), *rows, ()])
+    return "\n".join(lines).encode()
 
 
-def write_table(path: Path, columns: Mapping[str, list[str]]) -> None:
+def write_table(path: Path, columns: Texts) -> None:
     """Write `columns` to a .tsv.gz; the same columns give the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Neither a name nor a time in the header of gzip, so that the bytes follow from the rows.
     with (
         atomic_path(path) as new,
         new.open("wb") as handle,
@@ -423,8 +446,10 @@ def write_table(path: Path, columns: Mapping[str, list[str]]) -> None:
 def read_manifest(root: Path) -> dict[str, dict[str, Any]]:
     """Return the entries of the MANIFEST.json of `root` by file, {} if there is none."""
     path = root / "MANIFEST.json"
+    if not path.is_file():
+        return {}
     try:
-        text = path.read_text(encoding="utf-8") if path.is_file() else '{"files": []}'
-        return {entry["file"]: entry for entry in json.loads(text)["files"]}
+        entries = json.loads(path.read_text(encoding="utf-8"))["files"]
+        return {entry["file"]: entry for entry in entries}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"{path} is not a manifest ({error!r}); repair or remove it") from None

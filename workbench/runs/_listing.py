@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.config import ALIASES, CONFIGS, RECORDED
+from workbench.config import ALIASES, CONFIGS, RUN_CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
 from workbench.files import remove_path, reraise_os_error
 from workbench.runs._run import BEFORE, NAME, AnyPath, Facts, Run, is_running, run_path
@@ -20,7 +20,7 @@ _FIRST = ["method", "profile", "seed", "digest", "status", "changed"]
 _LAST = ["started", "seconds", "host", "path"]
 # A suite with one of these names has its measure in front: "spearman status".
 _TAKEN = {*_FIRST, *_LAST, "settings", "scores", "facts", "run", "failure", "start"}
-_TAKEN |= {name for each in RECORDED.values() for name in each.model_fields}
+_TAKEN |= {name for each in RUN_CONFIGS.values() for name in each.model_fields}
 # Names of folders that do not tell encoders apart.
 _COMMON_NAME = re.compile(
     r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?|[0-9a-f]{40}"

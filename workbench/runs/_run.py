@@ -18,7 +18,7 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12
 
-from workbench.config import CONFIGS, RECORDED, BaselineConfig, TrainingConfig
+from workbench.config import CONFIGS, RUN_CONFIGS, BaselineConfig, TrainingConfig
 from workbench.data import TRANSFER, checksum_here
 from workbench.errors import RunError, first_problem, unknown_name
 from workbench.files import (
@@ -213,9 +213,9 @@ class Run:
         name = self.path.name
         method = facts["method"]
         file = self.path / "config.json"
-        if method not in RECORDED:
-            raise RunError(unknown_name("method", method, RECORDED, f"in {file}"))
-        config = RECORDED[method](**facts["settings"])
+        if method not in RUN_CONFIGS:
+            raise RunError(unknown_name("method", method, RUN_CONFIGS, f"in {file}"))
+        config = RUN_CONFIGS[method](**facts["settings"])
         # A run that was copied keeps its name; a folder with another name says nothing.
         if NAME.fullmatch(name) and not name.endswith(f"-s{config.seed}"):
             raise RunError(f"{file} has seed {config.seed}, unlike its folder; {_REMEDY}")

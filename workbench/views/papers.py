@@ -16,7 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from IPython.display import HTML, display
 
-from workbench.config import CONFIGS, RECORDED, BaselineConfig, TrainingConfig, setting_text
+from workbench.config import CONFIGS, RUN_CONFIGS, BaselineConfig, TrainingConfig, setting_text
 from workbench.data import AVERAGES, describe
 from workbench.errors import RunError, SettingError, WorkbenchError
 from workbench.files import project_path, set_name
@@ -59,7 +59,7 @@ def runs_by_settings(root: str | Path) -> Runs:
     """
     runs: dict[str, list[Run]] = {}
     for row in finished_rows(root):
-        config = RECORDED[row["method"]](**row["settings"])
+        config = RUN_CONFIGS[row["method"]](**row["settings"])
         of_seeds = runs.setdefault(settings_key(config), [])
         of_seeds.append(Run(row["path"]))
     return runs
@@ -173,7 +173,7 @@ def parse_command(command: str) -> Config:
     # The second word is "--profile", and every second one after it "--set".
     method, _, profile, *options = shlex.split(command)
     settings = dict(option.split("=", 1) for option in options[1::2])
-    return RECORDED[method].from_parameters(profile, 0, settings)
+    return RUN_CONFIGS[method].from_parameters(profile, 0, settings)
 
 
 def demo_config(config: Config, *swept: str) -> TrainingConfig | None:

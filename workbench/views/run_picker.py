@@ -36,8 +36,8 @@ class RunPicker(View):
     """A table of finished runs to tick, and the means of those that are ticked.
 
     `runs` has the rows of the ticked runs, for every table and figure that takes `finished_runs`;
-    `rankings`, `scores` and `encoders` are what explorers take. The explorers that `connect` names show
-    the ticked runs at once.
+    `rankings`, `scores` and `encoders` are what explorers take. The explorers that `connect` names
+    show the ticked runs at once.
 
     Example:
         picker = views.RunPicker(views.finished_runs("runs", "stsb-test"), "stsb-test")

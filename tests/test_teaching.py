@@ -12,12 +12,12 @@ import pytest
 import torch
 from written_runs import SUITE, write_run
 
-from workbench import lessons
+from workbench import teaching
 from workbench.config import SimCSEConfig
 from workbench.losses import info_nce
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
-CHECK = "lessons.check_answer("
+CHECK = "teaching.check_answer("
 
 
 def exercises(path: Path) -> list[tuple[str, str]]:
@@ -99,7 +99,10 @@ def test_the_solution_of_each_exercise_is_right_and_a_wrong_answer_is_not(name: 
     cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
     code = [cell.source for cell in cells if cell.cell_type == "code"]
     imports = [
-        line for source in code for line in source.splitlines() if re.match("(from|import) ", line)
+        ast.unparse(statement)
+        for source in code
+        for statement in ast.parse(source).body
+        if isinstance(statement, ast.Import | ast.ImportFrom)
     ]
     for (cell, solution), wrong in zip(
         exercises(FOLDER / f"{name}.ipynb"), WRONG[name], strict=True
@@ -123,12 +126,12 @@ def test_a_wrong_function_is_told_where_it_differs_and_an_error_is_a_sentence():
     def shifted(scores: torch.Tensor) -> torch.Tensor:
         return scores + torch.tensor([0.0, 0.0, 1.0])
 
-    text = lessons.check_answer(shifted, torch.clone, (2, 3))
+    text = teaching.check_answer(shifted, torch.clone, (2, 3))
     assert re.search(r"random input 1.*difference: 1.0 at index \([01], 2\)", text, re.DOTALL)
-    assert "AttributeError" in lessons.check_answer(
+    assert "AttributeError" in teaching.check_answer(
         lambda scores: scores.missing, torch.clone, (2, 3)
     )
-    text = lessons.check_answer(lambda scores, temperature: 0, info_nce, (4, 4), temperature=0.1)
+    text = teaching.check_answer(lambda scores, temperature: 0, info_nce, (4, 4), temperature=0.1)
     assert "random input 1: AssertionError" in text
 
 
@@ -137,8 +140,8 @@ def test_an_answer_that_changes_its_input_is_judged_by_its_result():
         cosines /= temperature
         return -torch.log_softmax(cosines, dim=1).diagonal().mean()
 
-    assert lessons.check_answer(scaled, info_nce, (4, 4), temperature=0.1).startswith("Right")
-    assert lessons.check_answer(lambda scores: scores.zero_(), torch.clone, (2, 3)).startswith(
+    assert teaching.check_answer(scaled, info_nce, (4, 4), temperature=0.1).startswith("Right")
+    assert teaching.check_answer(lambda scores: scores.zero_(), torch.clone, (2, 3)).startswith(
         "Not yet"
     )
 
@@ -146,11 +149,11 @@ def test_an_answer_that_changes_its_input_is_judged_by_its_result():
 def test_a_guess_is_compared_with_the_kept_checkpoint():
     history = pd.DataFrame({"step": [0, 5, 10, 20], "dev_spearman": [0.2, None, 0.5, 0.4]})
     assert (
-        lessons.compare_guess(None, history)
+        teaching.compare_guess(None, history)
         == "You made no guess; it is +30.0 points on dev, from 20.0 to 50.0."
     )
-    assert "You guessed +25.0; it is +30.0 points" in lessons.compare_guess(25, history)
-    assert lessons.compare_guess(25, history).endswith("5.0 points off.")
+    assert "You guessed +25.0; it is +30.0 points" in teaching.compare_guess(25, history)
+    assert teaching.compare_guess(25, history).endswith("5.0 points off.")
 
 
 def test_the_recap_has_the_metrics_of_the_run_before_and_after(tmp_path: Path):
@@ -161,7 +164,7 @@ def test_the_recap_has_the_metrics_of_the_run_before_and_after(tmp_path: Path):
         "dev_uniformity": [-1.0, -2.0, -3.0],
     }
     pd.DataFrame(table).to_csv(run.path / "history.csv", index=False)
-    told = lessons.recap(run)
+    told = teaching.recap(run)
     assert told.loc["dev: Spearman"].tolist() == [20, 50, 30]
     assert told.loc["dev: uniformity"].tolist() == [-1, -2, -1]
     for measure, name in (("spearman", "Spearman"), ("kcc", "KCC"), ("ndcg", "NDCG")):

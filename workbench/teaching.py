@@ -1,5 +1,4 @@
-"""What notebooks teach with: exercises that are checked, a guess next to the result, the numbers of
-a run."""
+"""Check exercises, compare a guess with the result, and summarize a run, for notebooks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +34,10 @@ def check_answer(
         expected: For a function another one: both get random numbers in [-1, 1] of these `shapes`
             (float64) and the `settings`. For a value a function that takes it and returns True, or
             a sentence: why it is not right.
+
+    Example:
+        check_answer(my_info_nce, info_nce, (5, 5), temperature=0.07)
+        check_answer(answer, lambda count: count == 4 or "Count the words again.")
     """
     if _is_blank(answer):
         return _OPEN
@@ -48,11 +51,12 @@ def check_answer(
             return Verdict("Right." if reason else "Not yet.")
         for trial in range(1, _TRIALS + 1):
             where = f"On random input {trial}: "
-            inputs = [
-                2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1
-                for shape in shapes
-            ]
-            given = answer(*(one.clone() for one in inputs), **settings)
+            inputs = []
+            for shape in shapes:
+                unit = torch.rand(shape, generator=generator, dtype=torch.float64)
+                inputs.append(2 * unit - 1)
+            # Copies, as an answer may write into its inputs.
+            given = answer(*map(torch.clone, inputs), **settings)
             if _is_blank(given):
                 return _OPEN
             right = torch.as_tensor(expected(*inputs, **settings))
@@ -67,36 +71,38 @@ def _is_blank(answer: Any) -> bool:
 
 
 def compare_guess(guess: float | None, history: pd.DataFrame) -> str:
-    """Return a sentence: the guessed gain on dev, in points of Spearman x 100, and that of the kept
-    checkpoint."""
+    """Return a sentence with the guessed and the measured gain on dev, in points of Spearman x 100.
+
+    The measured gain is that of the kept checkpoint over the start.
+
+    Example:
+        print(compare_guess(2.5, run.history()))
+    """
     start, kept = 100 * _start_and_kept(history)["dev_spearman"]
-    gain = f"{kept - start:+z.1f} points on dev, from {start:.1f} to {kept:.1f}"
-    gain += (
-        " (no later step was better than the start; the best of them was kept)"
-        if kept < start
-        else ""
-    )
+    gain = kept - start
+    result = f"it is {gain:+z.1f} points on dev, from {start:.1f} to {kept:.1f}"
+    if gain < 0:
+        result += " (no later step was better than the start; the best of them was kept)"
     if guess is None:
-        return f"You made no guess; it is {gain}."
-    return (
-        f"You guessed {guess:+.1f}; it is {gain}. You are {abs(kept - start - guess):.1f} "
-        "points off."
-    )
+        return f"You made no guess; {result}."
+    return f"You guessed {guess:+.1f}; {result}. You are {abs(gain - guess):.1f} points off."
 
 
 def recap(run: Run) -> pd.DataFrame:
-    """Return the numbers of a finished run before and after its training, correlations and
-    accuracies x 100."""
+    """Return the numbers of a finished run before and after its training.
+
+    Correlations and accuracies are x 100.
+
+    Example:
+        recap(list_runs("../runs")[0])
+    """
+    history = _start_and_kept(run.history()).to_dict("records")
     rows = []
-    for (_, dev), stage in zip(
-        _start_and_kept(run.history()).iterrows(), ("before", ""), strict=True
-    ):
+    for dev, stage in zip(history, ("before", ""), strict=True):
         row = {"dev: Spearman": 100 * dev["dev_spearman"]}
-        row |= {
-            f"dev: {name}": dev[f"dev_{name}"]
-            for name in ("uniformity", "alignment")
-            if f"dev_{name}" in dev
-        }
+        for name in ("uniformity", "alignment"):
+            if f"dev_{name}" in dev:
+                row[f"dev: {name}"] = dev[f"dev_{name}"]
         for suite, metrics in run.metrics(stage).items():
             for name, label in _MEASURES.items():
                 if metrics.get(name) is not None:

@@ -1,5 +1,4 @@
-"""The base class of all settings: meaning, unit and source of each, profiles, aliases, a table and
-a digest."""
+"""The base class of all settings: their meaning, unit, source and profiles, and a digest."""
 
 import json
 import re
@@ -55,8 +54,7 @@ OptionalCut = Annotated[int | None, Ge(3), Unit("tokens")]
 
 
 def current_value(value: Any) -> Any:
-    """Return the present name of a value that had another one, such as "first_last"; otherwise the
-    value itself."""
+    """Return the present name of a value that had another one, such as "first_last"."""
     return _PRESENT.get(value, value) if isinstance(value, str) else value
 
 
@@ -67,8 +65,8 @@ def read_profiles(method: str) -> dict[str, Values]:
     """Return profile -> the settings that data/profiles.toml has for it."""
     profiles = {}
     for name, own in _PROFILES[method].items():
-        shared = [_PROFILES["like"][each] for each in own.pop("like", [])]
-        profiles[name] = dict(ChainMap(own, *shared))
+        shared = [_PROFILES["like"][other] for other in own.pop("like", [])]
+        profiles[name] = dict(ChainMap(own, *shared))  # the first that has a setting decides
     return profiles
 
 
@@ -120,35 +118,35 @@ class Settings(BaseModel):
         Raises SettingError for an unknown name, with a suggestion, and for a value that is not
         allowed."""
         fields = type(self).model_fields
-        named = unique_keys((self.setting_name(name), value) for name, value in values.items())
-        named = {name: read_value(value, fields[name].annotation) for name, value in named.items()}
-        given = set(named)
+        named = self._read_values(
+            unique_keys((self.setting_name(name), value) for name, value in values.items())
+        )
+        given = dict(named)
         profile = named.setdefault("profile", fields["profile"].default)
-        # Such as those of a run, whose profile may be gone.
-        complete = fields.keys() - self.added <= named.keys()
-        if profile not in self.profiles and not complete:
-            raise SettingError(unknown_name("profile", profile, self.profiles, f"of {self.method}"))
-        # What a recorded run lacks was added after it, and had its default then, whatever the
-        # profile says now.
-        start = {} if complete else self.profile_values(profile, named)
+        # The settings of a recorded run are complete: its profile may be gone, and a setting that
+        # was added later had its default then, whatever the profile says now.
+        is_complete = fields.keys() - self.added <= named.keys()
+        if not is_complete:
+            if profile not in self.profiles:
+                where = f"of {self.method}"
+                raise SettingError(unknown_name("profile", profile, self.profiles, where))
+            named = self.profile_values(profile, named) | named
         try:
-            super().__init__(**(start | named))
+            super().__init__(**named)
         except ValidationError as error:
-            lines = []
-            for each in error.errors():
-                where, text = each["loc"], each["msg"].removeprefix("Value error, ")
-                lines.append(f"{where[0]}: {text} (got {each['input']!r})" if where else text)
-            raise SettingError("\n".join(lines)) from None
-        for name, value in named.items():
+            raise SettingError("\n".join(map(_describe_error, error.errors()))) from None
+        for name, value in given.items():
             # Pydantic reads True as 1.
             if isinstance(value, bool) and not isinstance(getattr(self, name), bool):
                 raise SettingError(f"{name}: a truth value is not allowed here (got {value})")
-        self.model_fields_set.intersection_update(given)  # not the profile's
+        # Settings that the profile set do not count as set by the user.
+        self.model_fields_set.intersection_update(given)
 
     @classmethod
     def setting_name(cls, name: str) -> str:
-        """Return the setting of this name or alias. Raises SettingError, with a suggestion, if
-        none."""
+        """Return the setting of this name or alias.
+
+        Raises SettingError, with a suggestion, if there is none."""
         fields = cls.model_fields
         plain = name.replace("-", "_")
         # A field's own name comes first: another method may use it as an alias.
@@ -159,9 +157,13 @@ class Settings(BaseModel):
 
     @classmethod
     def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> Values:
-        """Return the values that a profile sets; they may depend on the encoder and data that are
-        given instead."""
-        values = cls.profiles.get(profile, {})
+        """Return the values that a profile sets.
+
+        They may depend on the encoder and the data among the `given` settings."""
+        return cls._read_values(cls.profiles.get(profile, {}))
+
+    @classmethod
+    def _read_values(cls, values: Values) -> Values:
         fields = cls.model_fields
         return {name: read_value(value, fields[name].annotation) for name, value in values.items()}
 
@@ -169,37 +171,42 @@ class Settings(BaseModel):
     def from_parameters(
         cls, profile: str = "demo", seed: int = 0, overrides: Values | str | None = None
     ) -> Self:
-        """Return the settings of `profile` with `overrides`, as notebooks and the command line give
-        them.
+        """Return the settings of a profile with changes, as notebooks and commands make them.
 
         overrides: A dictionary, or the JSON text of one.
+
+        Example:
+            config = SimCSEConfig.from_parameters("demo", 3, {"temperature": 0.07})
+            config.changed()  # {"temperature": 0.07}
         """
         changes = read_parameter("overrides", {} if overrides is None else overrides, Values)
         for name in {"profile", "seed"} & changes.keys():
-            raise SettingError(
-                f"{name!r} is no setting: give --{name} to a command, {name}= in code"
-            )
+            remedy = f"give --{name} to a command, {name}= in code"
+            raise SettingError(f"{name!r} is no setting: {remedy}")
         return cls(profile=profile, seed=seed, **changes)
 
     def digest(self) -> str:
-        """Return eight hexadecimal digits that name what is computed; seed, profile, device and
-        processes do not count.
+        """Return eight hexadecimal digits that name what is computed.
 
+        Seed, profile, device and the other settings in `outside_digest` do not count.
         A file counts by its name and content, a folder by the content of the encoder in it and by
         what its name or "st:" says of its reading; bundled names and those of the hub or the
         catalogue count as they are. Raises SettingError if a file or folder does not exist.
         """
-        names = {path: _identity(path, checksum) for path, checksum in self.contents().items()}
+        contents = self.contents()
+        names = {path: _identity(path, checksum) for path, checksum in contents.items()}
         fields = type(self).model_fields
-        unchanged = {
-            name for name, value in self if name in self.added and value == fields[name].default
-        }
-        settings = self.model_dump(mode="json", exclude=self.outside_digest | unchanged)
+        # So that runs made before a setting was added keep their names.
+        added = self.added & fields.keys()
+        unchanged = {name for name in added if getattr(self, name) == fields[name].default}
         counted = {}
-        for name, value in settings.items():
+        for name, value in self.model_dump(
+            mode="json", exclude=self.outside_digest | unchanged
+        ).items():
             others = names | _FORMER if name in _WITH_FORMER_VALUES else names
             counted[_FORMER.get(name, name)] = _rename(value, others)
-        return text_checksum(json.dumps([self.method, counted], sort_keys=True))[:8]
+        text = json.dumps([self.method, counted], sort_keys=True)
+        return text_checksum(text)[:8]
 
     def contents(self) -> dict[str, str]:
         """Return path -> sha256 for every local file and folder that the settings name."""
@@ -213,9 +220,8 @@ class Settings(BaseModel):
                 else:
                     checksums[text] = file_checksum(path)
             except OSError as problem:
-                raise SettingError(
-                    f"{name}: there is no folder or file {text!r} ({problem.strerror})"
-                ) from None
+                what = f"there is no folder or file {text!r} ({problem.strerror})"
+                raise SettingError(f"{name}: {what}") from None
         return checksums
 
     def paths(self) -> dict[str, str]:
@@ -223,10 +229,12 @@ class Settings(BaseModel):
         paths = {}
         for name, value in self.model_dump(exclude=self.outside_digest).items():
             # The keys of a dictionary are encoders.
-            texts = value if isinstance(value, (list, dict)) else [value]
-            # Not a template.
-            texts = [text for text in texts if isinstance(text, str) and "{sentence}" not in text]
-            paths |= {text: name for text in texts if Path(text.removeprefix("st:")).is_absolute()}
+            for text in value if isinstance(value, (list, dict)) else [value]:
+                # A template may begin with a slash too.
+                if not isinstance(text, str) or "{sentence}" in text:
+                    continue
+                if Path(text.removeprefix("st:")).is_absolute():
+                    paths[text] = name
         return paths
 
     @property
@@ -238,38 +246,36 @@ class Settings(BaseModel):
         """Return the settings that differ from their profile."""
         start = {name: field.default for name, field in type(self).model_fields.items()}
         start |= self.profile_values(self.profile, dict(self))
-        return {
-            name: value
-            for name, value in self
-            if name not in ("seed", "profile") and value != start[name]
-        }
+        start |= {"seed": self.seed, "profile": self.profile}
+        return {name: value for name, value in self if value != start[name]}
 
     def table(self) -> "pd.DataFrame":
         """Return one row per setting: setting, value, unit, allowed, meaning, source."""
         import pandas as pd
 
-        rows, changed, schemas = [], self.changed(), self.model_json_schema()["properties"]
-        ours = (
-            {}
-            if self.profile.startswith("paper")
-            else self.profile_values(self.profile, dict(self))
-        )
+        changed = self.changed()
+        schemas = self.model_json_schema()["properties"]
+        of_profile = self.profile_values(self.profile, dict(self))
+        is_paper = self.profile.startswith("paper")
+        rows = []
         for name, field in type(self).model_fields.items():
+            meaning, source = _split_text(field)
             # A setting that a subclass declares again, with another default, keeps its meaning.
-            every = (
-                cls.model_fields[name]
-                for cls in type(self).__mro__
-                if name in getattr(cls, "model_fields", ())
-            )
-            meaning = next(filter(None, (_split_text(each)[0] for each in every)))
-            source = f"our choice for {self.profile!r}" if name in ours else _split_text(field)[1]
-            source = "set for this run" if name in changed else source
-            unit = next((mark.unit for mark in field.metadata if isinstance(mark, Unit)), "")
-            allowed = _describe_schema(schemas[name])
-            rows.append((name, getattr(self, name), unit, allowed, meaning, source))
-        return pd.DataFrame(
-            rows, columns=["setting", "value", "unit", "allowed", "meaning", "source"]
-        )
+            for parent in type(self).__mro__:
+                inherited = getattr(parent, "model_fields", {}).get(name)
+                if inherited and not meaning:
+                    meaning, _ = _split_text(inherited)
+            if name in changed:
+                source = "set for this run"
+            elif name in of_profile and not is_paper:
+                source = f"our choice for {self.profile!r}"
+            row = {"setting": name, "value": getattr(self, name)}
+            row["unit"] = "".join(mark.unit for mark in field.metadata if isinstance(mark, Unit))
+            row["allowed"] = _describe_schema(schemas[name])
+            row["meaning"] = meaning
+            row["source"] = source
+            rows.append(row)
+        return pd.DataFrame(rows)
 
     def _repr_html_(self) -> str:
         """Show the table in a notebook; settings of no paper and no profile are folded."""
@@ -278,7 +284,8 @@ class Settings(BaseModel):
         table = self.table().drop(columns="allowed")
         folded = table["source"] == "our choice"
         with pd.option_context("display.max_colwidth", None):
-            first, rest = (table[rows].to_html(index=False) for rows in (~folded, folded))
+            first = table[~folded].to_html(index=False)
+            rest = table[folded].to_html(index=False)
         return f"{first}<details><summary>{folded.sum()} more settings</summary>{rest}</details>"
 
 
@@ -297,7 +304,7 @@ def _identity(path: str, checksum: str) -> str:
 def _rename(value: Any, names: dict[str, str]) -> Any:
     """Return a setting's value with each path replaced by its name in the digest."""
     if isinstance(value, dict):
-        return {names.get(key, key): _rename(part, names) for key, part in value.items()}
+        return {_rename(key, names): _rename(part, names) for key, part in value.items()}
     if isinstance(value, list):
         return [_rename(part, names) for part in value]
     return names.get(value, value) if isinstance(value, str) else value
@@ -308,15 +315,14 @@ def published_entry(name: str) -> Values | None:
 
     Only the last part of a path counts, or the repository in a hub cache
     (models--owner--name/snapshots/...)."""
-    parts = Path(name).parts or ("",)
-    repository = next(
-        (part.rpartition("--")[2] for part in reversed(parts) if part.startswith("models--")),
-        parts[-1],
-    )
-    return next(
-        (entry for entry in PUBLISHED["reading"] if re.search(entry["name"], repository.lower())),
-        None,
-    )
+    repository = Path(name).name
+    for part in Path(name).parts:
+        if part.startswith("models--"):
+            repository = part.rpartition("--")[2]
+    for entry in PUBLISHED["reading"]:
+        if re.search(entry["name"], repository.lower()):
+            return entry
+    return None
 
 
 def read_value(value: Any, annotation: Any) -> Any:
@@ -324,9 +330,9 @@ def read_value(value: Any, annotation: Any) -> Any:
 
     Commands, sweeps, their files and notebooks all read values here, so that a text means the same
     in each."""
-    kinds = {get_origin(kind) or kind for kind in (annotation, *get_args(annotation))}
     if not isinstance(value, str):
         return value
+    kinds = {get_origin(kind) or kind for kind in (annotation, *get_args(annotation))}
     if type(None) in kinds and value.lower() in ("none", "null", ""):
         return None
     if not kinds & {list, dict}:
@@ -335,7 +341,9 @@ def read_value(value: Any, annotation: Any) -> Any:
         content = json.loads(value, object_pairs_hook=unique_keys)
     except json.JSONDecodeError:
         content = value
-    return _read_list(value) if list in kinds and not isinstance(content, list) else content
+    if list in kinds and not isinstance(content, list):
+        return _read_list(value)
+    return content
 
 
 def _read_list(text: str) -> list[str]:
@@ -355,33 +363,38 @@ def unique_keys(pairs: Iterable[tuple[str, Any]]) -> Values:
 
 
 def read_parameter(name: str, value: Any, kind: Any) -> Any:
-    """Read a notebook's parameter as its kind. papermill's -p leaves "false", lists and JSON as
-    text."""
+    """Read a notebook's parameter as its kind.
+
+    The option -p of papermill leaves "false", lists and JSON as text."""
     try:
         return TypeAdapter(kind).validate_python(read_value(value, kind))
     except ValidationError:
         remedy = f"with papermill give it as YAML, -y '{name}: ...', or a text by -r"
-        raise SettingError(
-            f"{name}={value!r} cannot be read as {kind.__name__}; {remedy}"
-        ) from None
+        what = f"{name}={value!r} cannot be read as {kind.__name__}"
+        raise SettingError(f"{what}; {remedy}") from None
 
 
 def setting_text(value: Any) -> str:
-    """Return a setting's value as text that is read back, to the last digit; any other value would
-    be another run."""
-    if (
-        isinstance(value, list)
-        and value
-        and read_value(joined := ",".join(map(str, value)), list) == value
-    ):
-        return joined
-    return (
-        value
-        if isinstance(value, str)
-        else "none"
-        if value is None
-        else json.dumps(value).removesuffix(".0")
-    )
+    """Return a setting's value as text that is read back to the last digit.
+
+    Any other value would be another run."""
+    if value is None:
+        return "none"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value:
+        joined = ",".join(map(str, value))
+        if read_value(joined, list) == value:
+            return joined
+    return json.dumps(value).removesuffix(".0")
+
+
+def _describe_error(error: Any) -> str:
+    """Return an error of pydantic with its setting, if it has one, and the value."""
+    text = error["msg"].removeprefix("Value error, ")
+    if not error["loc"]:
+        return text
+    return f"{error['loc'][0]}: {text} (got {error['input']!r})"
 
 
 def _split_text(field: FieldInfo) -> tuple[str, str]:
@@ -396,8 +409,10 @@ def _describe_schema(schema: Values) -> str:
         return "one of " + ", ".join(map(repr, schema["enum"]))
     if "anyOf" in schema:
         return " or ".join(map(_describe_schema, schema["anyOf"]))
-    if inner := schema.get("items") or schema.get("additionalProperties"):
+    inner = schema.get("items") or schema.get("additionalProperties")
+    if inner:
         return f"{schema['type']} of {_describe_schema(inner)}"
     signs = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
-    limits = " and ".join(f"{sign} {schema[key]}" for key, sign in signs.items() if key in schema)
-    return f"{schema['type'].replace('null', 'none')} {limits}".strip()
+    limits = [f"{sign} {schema[key]}" for key, sign in signs.items() if key in schema]
+    kind = schema["type"].replace("null", "none")
+    return f"{kind} {' and '.join(limits)}".strip()

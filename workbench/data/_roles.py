@@ -1,0 +1,201 @@
+"""Which column of a user's table has which role, and the range of its scores: stated or guessed."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from workbench.data._catalogue import TABLES, DataSet, Kind
+from workbench.data._tables import Table, to_number
+from workbench.errors import DataError, SettingError
+
+Columns = Mapping[str, str] | None  # role -> column, as a user chose
+Scale = tuple[float, float] | None
+Matches = dict[str, list[str]]  # role -> the columns that may have it, best first
+
+# Kind -> role -> the usual names of its column; the kind with the most roles comes first.
+ROLES: Mapping[Kind, Matches] = TABLES["columns"]
+# As in "similarity (0-5)", "score (0 to 5)" or "grade (0, 1, 2, 3)".
+_STATED_SCALE = re.compile(r"\(\s*(-?[\d.]+)(?:\s*,\s*[\d.]+)*\s*(?:to|-|–|,)\s*(-?[\d.]+)\s*\)")
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """Return {"sentence1": "left", ...} for "sentence1=left,score=how close"."""
+    chosen = {}
+    for part in filter(None, text.split(",")):
+        role, _, column = map(str.strip, part.partition("="))
+        if not role or not column:
+            example = "for example sentence1=left,score=grade"
+            raise SettingError(f"--columns {text!r}: expected ROLE=COLUMN,..., {example}")
+        chosen[role] = column
+    return chosen
+
+
+def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
+    """Return every kind that a table can be read as, the fullest first.
+
+    Raises DataError if there is none."""
+    matches = {kind: _match_columns(kind, table, chosen) for kind in ROLES}
+    kinds = [kind for kind in ROLES if all(matches[kind].values())]
+    if not kinds:
+        nearest = max(ROLES, key=lambda kind: sum(map(bool, matches[kind].values())))
+        raise _missing_columns(table, nearest, matches[nearest])
+    if "triplets" in kinds:
+        roles = _best_columns(matches["triplets"])
+        if table.has_lists(roles["positive"], roles["negative"]):
+            return ("triplets",)
+    return tuple(kinds)
+
+
+def read_roles(
+    name: str, kind: Kind | None, table: Table, chosen: Columns, scale: Scale
+) -> tuple[DataSet, Table, str]:
+    """Return a user's table with an entry as in the catalogue, and a note of what was guessed.
+
+    kind: By default the fullest that the columns allow."""
+    kind = kind or kinds_of_table(table, chosen)[0]
+    matches = _match_columns(kind, table, chosen)
+    if not all(matches.values()):
+        raise _missing_columns(table, kind, matches)
+    roles = _best_columns(matches)
+    table.require(roles)
+    for role, column in roles.items():
+        # Any of the three most usual names is surely meant, whatever else may be.
+        if len(matches[role]) > 1 and _plain(column) not in ROLES[kind][role][:3]:
+            several = " or ".join(map(repr, matches[role]))
+            problem = f"{role} could be {several}; choose with --columns {role}=NAME"
+            raise DataError(f"{table.where}: {problem}")
+        if role != "score" and table.is_numeric(column):
+            problem = f"{column} has a number in every row; if swapped, name them: --columns"
+            raise DataError(f"{table.where}: {problem}")
+    notes = [f"{role} = {column}" for role, column in roles.items() if role != column]
+    facts: dict[str, Any] = {}
+    if kind == "triplets":
+        table = table.combine_lists(roles["positive"], roles["negative"])
+    if kind == "pairs":
+        facts, table, note = _read_scores(roles, table, chosen, scale)
+        notes.append(note)
+    else:
+        unread = [column for column in table.columns if column not in roles.values()]
+        notes.append(f"not read: {', '.join(unread)}" if unread else "")
+    notes.append(table.note)
+    entry = DataSet(name, kind, "your own", (table.where,), "your own", roles, **facts)
+    return entry, table, ", ".join(filter(None, notes))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]", "", _STATED_SCALE.sub("", name).casefold())
+
+
+def _best_columns(matches: Matches) -> dict[str, str]:
+    return {role: columns[0] for role, columns in matches.items()}
+
+
+def _match_columns(kind: Kind, table: Table, chosen: Columns) -> Matches:
+    """Return the columns that may have each role; none if a chosen role is not of this kind."""
+    named = {_plain(role): column for role, column in (chosen or {}).items()}
+    taken = set(named.values())
+    plain = {column: _plain(column) for column in table.columns}
+    matches: Matches = {}
+    for role, names in ROLES[kind].items():
+        usual = [name for name in names if name in named]
+        if usual:
+            matches[role] = [named.pop(usual[0])]
+            continue
+        free = [column for column in plain if column not in taken]
+        columns = [column for name in names for column in free if plain[column] == name]
+        companions = TABLES["companions"].get(role, [])
+        if not columns and not set(companions).isdisjoint(plain.values()):
+            columns = [column for column in free if plain[column] in ("text", "sentence")]
+        matches[role] = columns
+        taken.update(columns[:1])
+    return {role: [] for role in matches} if named else matches
+
+
+def _missing_columns(table: Table, kind: Kind, matches: Matches) -> DataError:
+    """Return an error with the columns of a table and the roles that none of them has."""
+    known = []
+    missing = []
+    for role, columns in matches.items():
+        if columns:
+            known.append(f"{role} = {columns[0]}")
+        else:
+            missing.append(f"{role}=NAME")
+    have = ", ".join(list(table.columns)[:12])
+    problem = f"the columns are {have} (known: {', '.join(known) or 'none'})"
+    rule = f"the roles of {kind} are {', '.join(matches)}"
+    if missing in (["score=NAME"], ["negative=NAME"]):
+        rule = f"no method trains on pairs without a score or a negative; {rule}"
+    remedy = "rename columns in the file, or rewrite it with `workbench data split` and --columns"
+    return DataError(f"{table.where}: {problem}; {rule}: {remedy} {','.join(missing)}")
+
+
+def _read_scores(
+    roles: Mapping[str, str], table: Table, chosen: Columns, scale: Scale
+) -> tuple[dict[str, Any], Table, str]:
+    """Return the range or the classes of scores, a table that has them, and a note."""
+    if scale is not None and not (len(scale) == 2 and -math.inf < scale[0] < scale[1] < math.inf):
+        remedy = "give the lowest score, then the highest, such as (0, 5) or --scale 0 5"
+        raise DataError(f"scale is {scale}: {remedy}")
+    column = roles["score"]
+    labels = [text.strip().casefold() for text in table.columns[column]]
+    for classes in TABLES["guess"]["classes"]:
+        if {*labels} <= {*classes, "-"}:
+            scale = scale or (0.0, len(classes) - 1.0)
+            facts = {"classes": classes, "unlabelled": "-", "scale": scale}
+            table = replace(table, columns=table.columns | {column: labels})
+            return facts, table, f"classes {' < '.join(classes)}"
+    numbers = table.numbers(column)
+    stated = _STATED_SCALE.search(column)
+    if stated and scale is None:
+        low, high = map(to_number, stated.groups())
+        scale = (low, high) if low < high else None
+    is_explicit = column in (chosen or {}).values()
+    if not is_explicit and not stated and _are_numbered_classes(roles, set(numbers)):
+        what = "holds classes as numbers, and most published files count from 0 = entailment"
+        remedy = "write the words (or triplets: docs/own-data.md)"
+        closer = f"if larger is closer rename it to score, or --columns score={column}"
+        raise DataError(f"{table.where}: {column} {what}; {remedy}; {closer}")
+    # A cell without a number is refused later, with its line.
+    if scale is not None or any(map(math.isnan, numbers)):
+        return {"scale": scale}, table, ""
+    values = sorted(set(numbers))
+    low = values[0]
+    high = values[-1]
+    if low == -1 and high > 1 and values[1] >= 0:
+        where = table.at(numbers.index(-1))
+        what = f"{column} is -1, which often means that there is no score"
+        remedy = f"drop such rows, or state the range with --scale -1 {high:g}"
+        raise DataError(f"{where}: {what}; {remedy}")
+    lowest, highest = _guess_scale(values)
+    note = f"scale {lowest:g} to {highest:g} is a guess from gold of {low:g} to {high:g}"
+    return {"scale": (lowest, highest)}, table, note
+
+
+def _are_numbered_classes(roles: Mapping[str, str], values: set[float]) -> bool:
+    """Return whether scores are classes of inference as numbers, whose lowest is often the closest.
+
+    Without a premise, labels of 0 and 1 are those of paraphrases (1 = similar), labels of -1 and 1
+    are similar or not, and labels of a query are grades of relevance."""
+    if not values <= {-1, 0, 1, 2}:
+        return False
+    first = _plain(roles["sentence1"])
+    if first == "premise":
+        return True
+    is_label = "label" in _plain(roles["score"])
+    is_query = first in ("query", "question", "question1")
+    return is_label and not is_query and 0 in values and not values <= {0, 1}
+
+
+def _guess_scale(values: list[float]) -> tuple[float, float]:
+    """Return the first usual scale that contains sorted scores, otherwise their range.
+
+    Whole numbers may be grades of any range: their own range is taken."""
+    low = values[0]
+    high = values[-1]
+    if not all(map(float.is_integer, values)):
+        for lowest, highest in TABLES["guess"]["scales"]:
+            if lowest <= low and high <= highest and lowest in (low, 0, -1):
+                return lowest, highest
+    return low, high
