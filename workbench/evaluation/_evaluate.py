@@ -149,6 +149,7 @@ def _score_suites(model: Any, data: Suites, how: str, classifier: Classifier) ->
         columns["gold"] = gold.astype(float)
         columns["predicted"] = predicted.astype(float)
         scores.append(pd.DataFrame(columns))
+    # Only over all of its sets: a mean of six is not comparable with a published one.
     for average, names in AVERAGES.items():
         if {*names} <= metrics.keys():
             means = {}
@@ -191,6 +192,7 @@ def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Ru
             run.record(trained=True, source=source, precision=precision)
             evaluate(model, suites, run=run, classifier=config.classifier)
     finally:
+        # Even after an error: another process may evaluate it now.
         run.release()
     return run
 
@@ -209,6 +211,7 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
     if sentences is None and config.kind in ("whitening", "tfidf"):
         sentences = load_sentences(config.fit_on, limit=config.fit_limit).sentences
     if config.kind == "tfidf":
+        # No checkpoint, device or precision: words are counted.
         return TfIdf(sentences or [], words=config.words)
     checkpoint = find_checkpoint(config.encoder, config.revision)
     if config.template:
@@ -240,6 +243,7 @@ def dev_values(method: Method, dev: Pairs) -> tuple[dict[str, float], np.ndarray
     else:
         first, second = unit_rows(method.encode_plain, dev.sentence1, dev.sentence2)
         scores = (first * second).sum(axis=1)
+        # Above 4 of 5, on whatever scale this dev set has.
         low, high = dev.score_range
         close = dev.gold > low + 0.8 * (high - low)
         geometry["dev_alignment"] = alignment(first[close], second[close])
@@ -268,6 +272,7 @@ def _vectors_of(model: Any) -> Encode:
             "this model scores pairs and has no vectors; leave the transfer tasks out of the suites"
         )
     encode: Any = encoder_of(model)
+    # Lengths carry information for a classifier; SentEval does not normalise either.
     if encode is not model and "normalize_embeddings" in inspect.signature(encode).parameters:
         return partial(encode, normalize_embeddings=False)
     return encode
@@ -296,6 +301,7 @@ def _load(suites: Suites | Sequence[str] | str) -> Suites:
             "suites must be names such as ['stsb-test', 'mr'], or scored pairs and "
             "transfer tasks by name"
         )
+    # The average would overwrite the scores of that suite.
     for average, seven in AVERAGES.items():
         if {average, *seven} <= suites.keys():
             raise DataError(
@@ -335,6 +341,7 @@ def _score_pairs(
     values: dict[str, Any] = {"n": len(gold), "spearman": correlation}
     if pairs.subset is not None:
         subsets = {}
+        # Subsets are in the order of the file.
         for name, rows in pd.Series(gold).groupby(pairs.subset, sort=False).indices.items():
             own = spearman(gold[rows], predicted[rows])
             subsets[name] = {"spearman": own, "n": len(rows)}

@@ -55,6 +55,7 @@ def classify(
         fit = _fit_sklearn
         powers = range(-1, 6) if set(task.splits) == {"train", "test"} else range(-2, 4)
         strengths = [2.0**power for power in powers]
+    # Each row of the judged set is in one test part: of all folds, or of the only one.
     predicted = np.empty(len(task), dtype=int)
     accuracies = []
     dev_accuracies = []
@@ -114,6 +115,7 @@ def _folds(name: str, rows: Rows) -> Iterator[tuple[Rows, Rows, np.ndarray]]:
     """Yield the other rows, the rows of the fold, and their positions."""
     from sklearn.model_selection import StratifiedKFold
 
+    # scikit-learn would only warn, and leave folds without a class.
     _, sizes = np.unique(rows[1], return_counts=True)
     if min(sizes) < FOLDS:
         raise DataError(
@@ -166,6 +168,7 @@ def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> 
     x = x.float()
     dev_x, dev_y = map(torch.from_numpy, held)
     dev_x = dev_x.float()
+    # Weight decay is part of the gradient, not the optimizer's: it differs between layers.
     optimizer = torch.optim.Adam([layers.weight, layers.bias], fused=True)
     kept = copy.deepcopy(layers)
     best = torch.full_like(layers.decay[:, 0], -1)
@@ -175,6 +178,7 @@ def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> 
         if not is_training.any():
             break
         for _ in range(_EPOCHS):
+            # An epoch has the same order for all layers, so they share the batches.
             for batch in torch.from_numpy(order.permutation(len(x))).split(_BATCH):
                 layers.backward(x[batch], y[batch])
                 optimizer.step()

@@ -68,6 +68,7 @@ def spearman(gold: ArrayLike, predicted: ArrayLike) -> float:
 
 def centred_ranks(values: ArrayLike) -> np.ndarray:
     """Return `average_ranks` minus their mean; all are exactly 0 if the values are constant."""
+    # Not minus their mean, whose rounding would leave a constant vector unequal to 0.
     ranks = average_ranks(values)
     return ranks - (len(ranks) + 1) / 2
 
@@ -78,6 +79,7 @@ def kendall(gold: ArrayLike, predicted: ArrayLike) -> float:
     It is (concordant - discordant) / sqrt((pairs - ties in gold)(pairs - ties in predicted)).
     """
     first, second = paired_numbers(gold, predicted)
+    # Short lists by pairs [n, n]; scipy sorts, and its calls cost more than that.
     if len(first) > _SHORT:
         from scipy.stats import kendalltau
 
@@ -237,6 +239,7 @@ def uniformity(x: ArrayLike) -> float:
     n = len(rows)
     if n < 2:
         return float("nan")
+    # Block by block: all distances of 100,000 rows would take 80 GB.
     total = 0.0
     for start in range(0, n, _ROWS):
         block = rows[start : start + _ROWS]
@@ -254,6 +257,7 @@ def _directions(vectors: ArrayLike) -> np.ndarray:
     rows = np.asarray(vectors, dtype=np.float64)
     if not np.isfinite(rows).all():
         raise ValueError("the vectors contain nan or infinity; the encoder is broken or diverged")
+    # Not an error: one empty sentence makes the metric nan and the rest stays.
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(lengths == 0, np.nan, lengths)
 
@@ -269,6 +273,7 @@ def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
         rows.append({"suite": suite, counted: values.get("n"), **values})
     columns = ["suite", "pairs", "spearman", "kcc", "ndcg", "queries"]
     columns += ["classified", "accuracy", "f1"]
+    # `filter` keeps this order and skips what no suite has.
     table: Any = pd.DataFrame(rows).filter(columns)
     for name in table.columns[1:]:
         if name in _MEASURES:

@@ -79,12 +79,14 @@ class TableWidget(anywidget.AnyWidget):
         self._frame[name] = values
         with self.hold_sync():
             self.extra = {**self.extra, name: _bytes(values)}
+            # An equal value is no change, so it would not be observed.
             if self.sort == sort:
                 self._list()
             self.sort = sort
 
     @traitlets.observe("search", "sort", "limits")
     def _list(self, _: Any = None) -> None:
+        # The same as in table.js, so that both sides list the same rows.
         is_listed: Any = pd.Series(True, self._frame.index)
         for name in self._frame.columns.intersection(list(self.limits)):
             low, high = self.limits[name]
@@ -98,11 +100,13 @@ class TableWidget(anywidget.AnyWidget):
             order = values.sort_values(ascending=not descending, kind="stable").index
             is_listed = is_listed[order]
         self.listed = is_listed.index[is_listed].to_numpy()
+        # A choice that is not listed any more would be shown next to a list without it.
         if self.chosen not in self.listed:
             self.chosen = int(self.listed[0]) if len(self.listed) else -1
 
 
 def _bytes(values: Any) -> bytes:
+    # The byte order that JavaScript reads on all usual machines.
     return np.asarray(values, dtype="<f8").tobytes()
 
 
@@ -143,6 +147,7 @@ class View(ipywidgets.VBox):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         bundle: Any = super()._repr_mimebundle_(**kwargs)
+        # A front end without the widget, such as a page of a notebook, shows this.
         return {**bundle, "text/html": inlined(self.static())}, {}
 
 
@@ -154,6 +159,7 @@ class TypedView(View):
         self.panel = Panel(layout={"width": "65%"})
         for control in controls.values():
             control.observe(self._draw, "value")
+        # Nothing has changed yet, so no control has caused a drawing.
         self._draw()
         fields = ipywidgets.VBox([*controls.values()], layout={"width": "34%"})
         super().__init__([ipywidgets.HBox([fields, self.panel])])

@@ -56,6 +56,7 @@ def training_curve(histories: Tables, *, terms: bool = False) -> Figure:
                 name=f"{name}: kept",
                 mode="markers",
             )
+        # Loss and dev are measured at different steps: each curve skips the rows of the other.
         losses = history.dropna(subset=["loss"])
         curves = ["loss"]
         if terms:
@@ -169,6 +170,7 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
                 col=column,
             )
     figure.update_xaxes(tickvals=numbers, showline=False, ticks="")
+    # Reversed: the first row at the top, as a matrix is written.
     figure.update_yaxes(autorange="reversed", showline=False, ticks="", automargin=True)
     return laid_out(
         figure,
@@ -210,6 +212,7 @@ def cosine_by_gold(scores: Tables, suite: str | None = None, *, score: str = "co
         known = ", ".join(table["suite"].unique())
         raise ValueError(f"no scores of {suite!r} under {', '.join(missing)}; there are: {known}")
     gold = rows["gold"].to_numpy(dtype=float)
+    # Human grades are few: bands between them would mix two or be empty.
     grades, band = np.unique(gold, return_inverse=True)
     names = [f"grade {grade:.3g}" for grade in grades]
     if len(grades) > 6:
@@ -256,6 +259,7 @@ def sentence_map(
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import normalize
 
+    # Each label has a plane of its own: components of two spaces have nothing in common.
     planes = []
     for rows in vectors.values():
         unit = normalize(np.asarray(rows, dtype=np.float64))
@@ -311,6 +315,7 @@ def setting_sweep(
     if is_numeric_dtype(table[setting]):
         smallest = min(filter(None, values), default=0)
         has_distances = max(values) <= 100 * smallest
+    # On a category axis lines follow the order of the table, so only numbers are sorted.
     curves = 100 * table.set_index(setting).rename(columns=plain)
     curves = curves.sort_index() if has_distances else curves.set_axis(names)
     figure = px.line(curves, markers=True, color_discrete_sequence=COLOURS)
@@ -340,7 +345,8 @@ def power_curve(differences: pd.DataFrame) -> Figure:
     """
     if differences.empty:
         return _empty_figure("No finished runs yet")
-    table: Any = differences.dropna(subset=["smallest"])  # of more than one seed
+    # One seed has no deviation, so no difference is detectable with it.
+    table: Any = differences.dropna(subset=["smallest"])
     table = table.assign(
         smallest=100 * table["smallest"],
         label=table["label"].map(plain),
@@ -423,7 +429,8 @@ def _draw_dots(table: pd.DataFrame, title: str) -> Figure:
     most = numbers.max(axis=None)
     margin = 0.05 * (most - least) + 0.5
     row_height = 35
-    if len(table) > len(rows):  # several labels in a row
+    # Dots of several labels in a row are drawn below each other.
+    if len(table) > len(rows):
         row_height = 15 + 20 * table["label"].nunique()
     return laid_out(
         figure,

@@ -58,7 +58,8 @@ def ranked_right(pairs: Pairs, scores: np.ndarray) -> np.ndarray:
     for rows in pd.Series(scores).groupby(pairs.sentence1, sort=False).indices.values():
         order = _signs_between(pairs.gold[rows])
         agreement = order * _signs_between(scores[rows])
-        right = (1 + agreement) / 2  # nan without a score
+        # 1, 0, and a half for equal scores; nan without a score.
+        right = (1 + agreement) / 2
         for column, is_compared in enumerate((order != 0, order < 0, order > 0)):
             compared = pd.DataFrame(np.where(is_compared, right, np.nan))
             # The mean of pandas leaves nan out, and warns of no row that has nothing else.
@@ -110,6 +111,7 @@ def phenomena(
         [(run["label"], run["path"], path) for run, path, _ in with_opponents(runs, name)],
         columns=["label", "path", "base"],
     )
+    # A baseline with one run is compared with several: its shares are computed once.
     base_shares = {path: _shares(pairs, path, stage) for path in opponents["base"].unique()}
     shares = Shares()
     bases = Shares()
@@ -129,8 +131,10 @@ def phenomena(
     if any(pairs.extra.get("score_second", ())):
         shares[SECOND] = ranked_right(pairs, _second_grades(pairs))
     table = _relation_table(pairs, shares, gaps)
+    # Holm counts the tests that were made, not the empty cells.
     p_values = table["p_value"].dropna()
     table["adjusted"] = pd.Series(holm(p_values.tolist()), p_values.index, dtype=float)
+    # Both must agree: the test is over queries only, the interval over seeds as well.
     excludes_zero = (table["low"] > 0) | (table["high"] < 0)
     is_clear = (table["adjusted"] < alpha) & excludes_zero
     table["verdict"] = np.sign(table["difference"]).where(is_clear, 0).astype(int)
@@ -175,6 +179,7 @@ def _shares(pairs: Pairs, path: str, stage: str) -> np.ndarray:
     rows = rows_by_suite(Run(path), "scores", stage).get(pairs.name)
     if rows is None:
         raise DataError(f"{path} was not scored on {pairs.name}; score it: workbench evaluate")
+    # Shares are by position, so the run must have scored exactly these rows.
     if rows["pair_id"].tolist() != pairs.pair_id or not np.array_equal(rows["gold"], pairs.gold):
         raise DataError(
             f"{path} scored other pairs of {pairs.name}; score it on this version: "
@@ -205,6 +210,7 @@ def _difference(
     flipped = np.abs(signs @ mean_total)
     # The sums of equal numbers round apart: a flip that changes nothing is as large.
     as_large = (flipped >= abs(mean_total.sum()) - 1e-9).sum()
+    # One is added to both: the observed signs are one of the possible flips.
     return (*interval, float((1 + as_large) / (1 + len(signs))))
 
 
@@ -287,6 +293,7 @@ class Phenomena(View):
             order = -np.abs(share - base)
         table[label] = share
         is_relation = np.array(pairs.extra["relation"]) == relation
+        # Stable: targets of equal changes stay in the order of the file.
         places = np.argsort(order, kind="stable")
         chosen = places[is_relation[places]]
         return table.iloc[chosen].dropna().reset_index(drop=True)
@@ -320,6 +327,7 @@ class Phenomena(View):
 
 
 def _share_cell(row: dict[Any, Any], *, is_live: bool) -> str:
+    # A label without scores of this relation, such as a second grader who saw none of it.
     if not row["targets"]:
         return td("")
     text = f"{100 * row['share']:.0f}{_SIGNS.get(row['verdict'], '')}"

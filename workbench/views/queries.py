@@ -88,6 +88,7 @@ class QueryView:
 
     def nearest(self, count: int) -> "QueryView":
         """Return the view of the `count` targets with the best rank under gold or any label."""
+        # By any label: a target that one of them finds is worth seeing.
         best = np.minimum.reduce(list(self.ranks.values()))
         nearest = np.argsort(best, kind="stable")[:count]
         return replace(self, table=self.table.iloc[np.sort(nearest)])
@@ -95,6 +96,7 @@ class QueryView:
 
 def extract_table(source: Any, kind: str) -> pd.DataFrame:
     """Return the "rankings" or "scores" of a run or report, or a table as it is."""
+    # Tables, runs and reports: whatever a notebook has at hand.
     table: Any = source if isinstance(source, pd.DataFrame) else getattr(source, kind)
     # A run has a method of this name, a report a table.
     return table if isinstance(table, pd.DataFrame) else table()
@@ -145,6 +147,7 @@ class SuiteRankings:
         # As a rule they are in this order, and a merge takes seconds.
         if part[_TARGET].equals(self.table):
             return part["score"].to_numpy()
+        # One to one: a repeated target would be scored several times.
         both = self.table.merge(part, on=_TARGET, validate="one_to_one")
         if different := len(self.table) + len(part) - 2 * len(both):
             raise ValueError(

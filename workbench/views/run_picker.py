@@ -74,6 +74,7 @@ class RunPicker(View):
         self.suite = suite
         self._explorers: dict[str, Any] = {}
         facts = [read_or_warn(path, Run.facts) or {} for path in runs["path"]]
+        # ISO times: their order as text is that in time, and a run without one is the oldest.
         ended = [str(each.get("ended", "")) for each in facts]
         is_newest = self._are_newest(ended, [str(suite_version(each, suite)) for each in facts])
         shared, differing = split_common_settings(runs["settings"].tolist())
@@ -84,6 +85,7 @@ class RunPicker(View):
                 "version of the suite"
             )
         score = self._all["spearman"].fillna(self._all["accuracy"])
+        # What the table shows; its rows have the numbers of those in `_all`.
         self._facts = self._all[["label"]].assign(
             settings=differing,
             seed=self._all["seed"],
@@ -185,6 +187,7 @@ class RunPicker(View):
     def _sources(self) -> list[Source]:
         """Return the shown encoders: first the starts, or the ends that have their scores."""
         runs = self.runs
+        # With "first" the first ticked run of a label stands for all its seeds.
         names = runs["label"]
         if self.seeds == "each":
             names = names + ", seed " + runs["seed"].astype(str)
@@ -204,6 +207,7 @@ class RunPicker(View):
         two = self._table("scores", end)
         if not 0 < len(one) == len(two):
             return False
+        # Another batch or device changes the last digits of a score.
         return np.allclose(one["predicted"], two["predicted"], rtol=0, atol=1e-5)
 
     def _table(self, kind: str, source: Source) -> pd.DataFrame:
@@ -234,6 +238,7 @@ class RunPicker(View):
         """Show the ticked runs, here and in the explorers that follow."""
         self.grid.note = f"; {len(self.grid.ticked)} ticked{self._note}"
         self.means.html = self._means()
+        # A dictionary, since two explorers may have the same problem.
         problems = {}
         encoders = self.encoders if self._explorers else {}
         for explorer in self._explorers.values():
@@ -283,6 +288,7 @@ def _encoder(path: str, stage: str) -> Path | StartingEncoder | None:
     config = read_or_warn(path, lambda run: run.config)
     if isinstance(config, BaselineConfig):
         return StartingEncoder(Path(path)) if config.kind == "pooling" else None
+    # A run without weights, such as one of tables only, still has its scores and rankings.
     folder = Path(path) / "encoder"
     if not folder.is_dir() or getattr(config, "architecture", "") == "cross-encoder":
         return None

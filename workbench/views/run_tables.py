@@ -67,6 +67,7 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
         raise DataError(unknown_name("suite", name, scored_suites or known_sets, places))
     table = pd.DataFrame(rows, columns=[*_FACTS, *_VALUES]).astype(dict.fromkeys(_VALUES, float))
     table["settings"] = list(map(_settings_text, rows))
+    # Labels depend on all rows: they show what differs among these runs.
     table.insert(0, "label", label_runs(rows))
     return table.sort_values(["label", "seed"], ignore_index=True)
 
@@ -85,6 +86,7 @@ def finished_rows(runs_root: str | Path) -> list[dict[str, Any]]:
 def _values_on(row: Mapping[str, Any], suite: str) -> dict[str, Any]:
     # `read_row` has checked these files; its facts save reading them a second time.
     metrics = Run(row["path"]).metrics(facts=row["facts"])
+    # An average has no pairs of its own: those of its sets are added up.
     sets = [metrics[name] for name in AVERAGES.get(suite, [suite]) if name in metrics]
     return metrics[suite] | {
         "encoder": row["settings"]["encoder"],
@@ -127,6 +129,7 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     columns: dict[str, Any] = {"settings": groups["settings"].first(), "seeds": groups.size()}
     for name, title in titles.items():
         columns[title] = groups[name].agg(format_spread, form="{:.2f} ({:.2f})")
+    # Int64 and not int64: the same table shows a run that has none.
     for name in ("pairs", "queries"):
         columns[name] = groups[name].first().fillna(0).astype("Int64")
     table: Any = pd.DataFrame(columns)
@@ -134,6 +137,7 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     # Without queries the columns are empty, and a reader has nothing to wonder about.
     if runs.loc[is_sparse, "queries"].any():
         table.attrs["caption"] += f"; KCC and NDCG only of {FEWEST_QUERIES} queries or more"
+    # The score is shown even if it is undefined for all runs.
     has_values = (table != "").any()
     return table.loc[:, has_values | (table.columns == titles[measure])]
 
@@ -176,6 +180,7 @@ def with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
     The start is that of the first run that stored it.
     """
     rows = [(run["label"], run["seed"], run["path"], "") for run in runs.to_dict("records")]
+    # With several labels the table compares methods, and the starts would be rows between them.
     if runs["label"].nunique() == 1:
         for _, seed, path, _ in rows:
             if Run(path).has(BEFORE):
@@ -242,6 +247,7 @@ def default_baseline(labels: Sequence[str]) -> str:
 
 def suite_file(suite: str) -> Path | None:
     """Return the path of your own file that `suite` names, None for a set or a missing file."""
+    # A set name such as "stsb-test" is never a file, even if one of this name is here.
     path = Path(suite).expanduser()
     return path.absolute() if suite != set_name(suite) and path.is_file() else None
 
@@ -254,6 +260,7 @@ def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
     """
     if suite_file(suite):
         return load_pairs(suite)
+    # The file that a run read may be in another folder than the caller thinks: its settings know.
     for path in runs["path"]:
         for file in read_or_warn(path, lambda run: run.config.suites) or ():
             if set_name(file) == set_name(suite):
@@ -296,6 +303,7 @@ def time_changed(file: Path) -> int:
 
 @lru_cache(maxsize=64)
 def _cached_rows(path: str, kind: str, stage: str, _changed: int) -> dict[str, pd.DataFrame]:
+    # `_changed` is only part of the key: a file that was written again is read again.
     table: pd.DataFrame = getattr(Run(path), kind)(stage)
     groups = table.groupby("suite", sort=False)
     return {str(suite): rows.reset_index(drop=True) for suite, rows in groups}
@@ -336,6 +344,7 @@ def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:
     table = pd.DataFrame({"label": label_runs(rows, [setting]), "value": keys})
     table["dev"] = np.array(dev, dtype=float)
     table["test"] = np.array(test, dtype=float)
+    # A setting can be None, which pandas would leave out.
     groups = table.groupby(["label", "value"], dropna=False)
     return groups.agg(
         seeds=("test", "size"),
@@ -351,6 +360,7 @@ def kept_checkpoint(history: pd.DataFrame) -> Any:
 
     The start, step 0, is among them if the training could keep it.
     """
+    # Without `keep_start` the start is never kept, however good it is on dev.
     first = 0 if history.attrs.get("keep_start") else 1
     candidates = history.loc[history["step"] >= first]
     if "dev_spearman" in candidates and candidates["dev_spearman"].notna().any():
