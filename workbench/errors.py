@@ -1,4 +1,4 @@
-"""The errors of the library; every message contains the value, and a remedy or what is allowed."""
+"""The errors of the library: each message has the value, and a remedy or what is allowed."""
 
 import difflib
 from collections.abc import Iterable
@@ -39,6 +39,7 @@ def first_problem(problem: object) -> str:
 
 def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return "; did you mean 'x'?" with the most similar known name, or "" if none is similar."""
+    # Names are compared without case: STSB-Dev is nearer to stsb-dev than its letters say.
     names = {other.casefold(): other for other in known}
     near = difflib.get_close_matches(str(name).casefold(), names, n=1, cutoff=cutoff)
     return f"; did you mean {names[near[0]]!r}?" if near else ""

@@ -80,6 +80,7 @@ def atomic_path(target: Path, *, folder: bool = False) -> Iterator[Path]:
     A folder that has the same files already is left as it is. The content is synced to the disk
     first: a power loss leaves the old content or the new one.
     """
+    # What an interrupted write left is removed before this one begins.
     new, old = undo_write(target)
     new.mkdir() if folder else new.touch()
     mode = new.stat().st_mode & 0o666
@@ -88,6 +89,8 @@ def atomic_path(target: Path, *, folder: bool = False) -> Iterator[Path]:
         for path in [*new.rglob("*"), new]:
             path.chmod(path.stat().st_mode | mode)  # safetensors lets only the owner read its files
             _sync(path)
+        # A folder cannot replace another in one step: the old one is moved aside, and `undo_write`
+        # brings it back if the process ends between the two.
         if folder and target.exists():
             if _has_same_files(new, target):
                 return
@@ -172,8 +175,10 @@ def reraise_os_error(
     try:
         yield
     except OSError as error:
-        what = f"cannot write under {path}: {error.strerror or error}"
-        raise RunError(f"{what}; free some space, or give {other}") from error
+        raise RunError(
+            f"cannot write under {path}: {error.strerror or error}; free some space, or give "
+            f"{other}"
+        ) from error
 
 
 def text_checksum(*texts: str | bytes) -> str:
@@ -186,6 +191,7 @@ def text_checksum(*texts: str | bytes) -> str:
 
 def file_checksum(path: Path) -> str:
     """Return the sha256 of a file; an unchanged file is read once in each process."""
+    # Any change of a file changes one of these.
     facts = path.stat()
     return _read_checksum(
         str(path.resolve()), facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns

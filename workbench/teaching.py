@@ -41,6 +41,7 @@ def check_answer(
     """
     if _is_blank(answer):
         return _OPEN
+    # The same inputs at each call: an answer is not right once and wrong the next time.
     generator = torch.Generator().manual_seed(0)
     where = ""
     try:
@@ -71,9 +72,9 @@ def _is_blank(answer: Any) -> bool:
 
 
 def compare_guess(guess: float | None, history: pd.DataFrame) -> str:
-    """Return a sentence with the guessed and the measured gain on dev, in points of Spearman x 100.
+    """Return a sentence with the guessed and the measured gain on dev.
 
-    The measured gain is that of the kept checkpoint over the start.
+    Gains are in points of Spearman x 100, of the kept checkpoint over the start.
 
     Example:
         print(compare_guess(2.5, run.history()))

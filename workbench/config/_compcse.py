@@ -57,9 +57,11 @@ class CompCSEConfig(ContrastiveConfig):
         subsampling = self.subsampling
         has_two = aggregation in ("concat_halves", "concat_difference_project")
         if self.parts != 2 and (has_two or subsampling != "none"):
-            setting = f"aggregation {aggregation!r} with subsampling {subsampling!r}"
-            raise ValueError(f"{setting} needs parts=2")
+            raise ValueError(
+                f"aggregation {aggregation!r} with subsampling {subsampling!r} needs parts=2"
+            )
         if (subsampling == "spans") != (self.spans is not None):
-            settings = f"subsampling is {subsampling!r} and spans is {self.spans!r}"
-            raise ValueError(f"{settings}; each needs the other")
+            raise ValueError(
+                f"subsampling is {subsampling!r} and spans is {self.spans!r}; each needs the other"
+            )
         return self

@@ -67,6 +67,8 @@ class CoSENTConfig(SupervisedConfig):
         is_cross_encoder = self.architecture == "cross-encoder"
         needs_cross_encoder = self.objective == "cross_entropy"
         if self.objective != "cosent" and is_cross_encoder != needs_cross_encoder:
-            need = f"another architecture than {self.architecture!r}"
-            raise ValueError(f"objective {self.objective!r} needs {need}")
+            raise ValueError(
+                f"objective {self.objective!r} needs another architecture than "
+                f"{self.architecture!r}"
+            )
         return self

@@ -11,10 +11,10 @@ from workbench.config._settings import Count, NonNegative, Share, read_profiles
 
 
 class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
-    """Loss terms of CompCSE, RankCSE, RankEncoder and CoSENT together; with the defaults it is
-    SimCSE.
+    """Loss terms of CompCSE, RankCSE, RankEncoder and CoSENT together.
 
-    It is of no paper: its "paper" profiles are SimCSE's settings of the papers' backbones.
+    With the defaults it is SimCSE. It is of no paper: its "paper" profiles are SimCSE's settings of
+    the papers' backbones.
     """
 
     method = "mixed"
@@ -53,8 +53,9 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
 
     @property
     def train_kinds(self) -> tuple[str, ...]:
-        """Scored pairs if CoSENT reads gold; the lists of other terms are then of both sides'
-        sentences."""
+        """The kinds of training set: scored pairs if CoSENT reads gold, otherwise sentences.
+
+        With pairs, the lists of other terms are of the sentences of both sides."""
         return ("pairs",) if self.cosent else ("sentences",)
 
     @property

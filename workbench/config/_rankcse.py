@@ -107,13 +107,16 @@ class RankCSEConfig(ContrastiveConfig):
     def _consistent(self) -> "RankCSEConfig":
         weights = self.weights
         if len(weights) != len(self.teachers) or min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
-            remedy = "give one share >= 0 per teacher, with sum 1"
-            raise ValueError(f"teacher_weights {weights}: {remedy}")
+            raise ValueError(
+                f"teacher_weights {weights}: give one share >= 0 per teacher, with sum 1"
+            )
         for name in ("teacher_pooling", "teacher_template"):
             for teacher in sorted(set(getattr(self, name)) - set(self.teachers)):
                 known = ", ".join(self.teachers)
                 raise ValueError(f"{name}: {teacher!r} is not one of the teachers {known}")
         if not self.has_terms:
-            what = "info_nce is false and all weights (beta, gamma, ...) are 0"
-            raise ValueError(f"{what}; set one, there is no loss")
+            raise ValueError(
+                "info_nce is false and all weights (beta, gamma, ...) are 0; set one, there is no "
+                "loss"
+            )
         return self

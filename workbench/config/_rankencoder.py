@@ -118,12 +118,14 @@ class RankEncoderConfig(ContrastiveConfig):
     @pydantic.model_validator(mode="after")
     def _bounds_and_templates_fit(self) -> "RankEncoderConfig":
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
-            bounds = f"lower {self.lower} is above upper {self.upper}"
-            raise ValueError(f"{bounds}; no pair is between them")
+            raise ValueError(
+                f"lower {self.lower} is above upper {self.upper}; no pair is between them"
+            )
         is_mask = self.pooling == "mask"
         if is_mask != bool(self.template) or (self.second_template and not is_mask):
-            setting = f"pooling {self.pooling!r} with template {self.template!r}"
-            raise ValueError(f"{setting}: only 'mask' has one")
+            raise ValueError(
+                f"pooling {self.pooling!r} with template {self.template!r}: only 'mask' has one"
+            )
         return self
 
 

@@ -112,9 +112,9 @@ class Settings(BaseModel):
     """where to compute; auto: the best device available"""
 
     def __init__(self, **values: Any) -> None:
-        """Read settings by name or alias on top of `profile`; text is read as the type of its
-        setting.
+        """Read settings by name or alias on top of `profile`.
 
+        Text is read as the type of its setting.
         Raises SettingError for an unknown name, with a suggestion, and for a value that is not
         allowed."""
         fields = type(self).model_fields
@@ -181,8 +181,9 @@ class Settings(BaseModel):
         """
         changes = read_parameter("overrides", {} if overrides is None else overrides, Values)
         for name in {"profile", "seed"} & changes.keys():
-            remedy = f"give --{name} to a command, {name}= in code"
-            raise SettingError(f"{name!r} is no setting: {remedy}")
+            raise SettingError(
+                f"{name!r} is no setting: give --{name} to a command, {name}= in code"
+            )
         return cls(profile=profile, seed=seed, **changes)
 
     def digest(self) -> str:
@@ -220,8 +221,9 @@ class Settings(BaseModel):
                 else:
                     checksums[text] = file_checksum(path)
             except OSError as problem:
-                what = f"there is no folder or file {text!r} ({problem.strerror})"
-                raise SettingError(f"{name}: {what}") from None
+                raise SettingError(
+                    f"{name}: there is no folder or file {text!r} ({problem.strerror})"
+                ) from None
         return checksums
 
     def paths(self) -> dict[str, str]:
@@ -291,6 +293,7 @@ class Settings(BaseModel):
 
 def _identity(path: str, checksum: str) -> str:
     """Return the text that stands in a digest for a local file or folder."""
+    # Read by SentenceTransformer: the name decides nothing.
     if path.startswith("st:"):
         return f"st:{checksum}"
     if path.endswith(OWN_FILES):  # the name of a file is that of its dataset, in metrics and tables
@@ -311,7 +314,7 @@ def _rename(value: Any, names: dict[str, str]) -> Any:
 
 
 def published_entry(name: str) -> Values | None:
-    """Return how a published checkpoint is read, by its hub id or folder; None for an unknown name.
+    """Return how a published checkpoint is read, None for an unknown hub id or folder.
 
     Only the last part of a path counts, or the repository in a hub cache
     (models--owner--name/snapshots/...)."""
@@ -337,6 +340,7 @@ def read_value(value: Any, annotation: Any) -> Any:
         return None
     if not kinds & {list, dict}:
         return value
+    # A text that is no JSON may be a list as people write it, such as a,b.
     try:
         content = json.loads(value, object_pairs_hook=unique_keys)
     except json.JSONDecodeError:
@@ -369,9 +373,10 @@ def read_parameter(name: str, value: Any, kind: Any) -> Any:
     try:
         return TypeAdapter(kind).validate_python(read_value(value, kind))
     except ValidationError:
-        remedy = f"with papermill give it as YAML, -y '{name}: ...', or a text by -r"
-        what = f"{name}={value!r} cannot be read as {kind.__name__}"
-        raise SettingError(f"{what}; {remedy}") from None
+        raise SettingError(
+            f"{name}={value!r} cannot be read as {kind.__name__}; with papermill give it as YAML, "
+            f"-y '{name}: ...', or a text by -r"
+        ) from None
 
 
 def setting_text(value: Any) -> str:
@@ -382,6 +387,7 @@ def setting_text(value: Any) -> str:
         return "none"
     if isinstance(value, str):
         return value
+    # Commas alone are easier to type in a shell, unless a part contains one.
     if isinstance(value, list) and value:
         joined = ",".join(map(str, value))
         if read_value(joined, list) == value:

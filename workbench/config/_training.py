@@ -214,16 +214,19 @@ class TrainingConfig(Settings):
         # A profile may choose the pooling of its own encoder.
         if "pooling" in start and self.encoder == start.get("encoder", usual):
             return
-        what = f"the files or the name of {self.encoder} say {own!r}"
-        default = f"the default of {self.method} {self.pooling!r}"
-        remedy = f"set pooling={own} to keep it, or pooling={self.pooling} to replace it"
-        raise SettingError(f"pooling: {what}, {default}; {remedy}")
+        raise SettingError(
+            f"pooling: the files or the name of {self.encoder} say {own!r}, the default of "
+            f"{self.method} {self.pooling!r}; set pooling={own} to keep it, or "
+            f"pooling={self.pooling} to replace it"
+        )
 
     @pydantic.model_validator(mode="after")
     def _fits_hardware(self) -> "TrainingConfig":
         if self.batch_size % self.num_processes:
-            multiple = f"a multiple of num_processes ({self.num_processes})"
-            raise ValueError(f"batch_size {self.batch_size} is not {multiple}")
+            raise ValueError(
+                f"batch_size {self.batch_size} is not a multiple of num_processes "
+                f"({self.num_processes})"
+            )
         return self
 
 

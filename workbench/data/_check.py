@@ -187,7 +187,8 @@ def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
         if isinstance(data, LabelledSentences):
             columns["label"] = [data.classes[label] for label in data.label]
         for name in sorted(columns.keys() & data.extra.keys()):
-            what = f"{name!r} is a column that was not read as {name}"
-            raise DataError(f"{what}; rename it in the file")
+            raise DataError(
+                f"{name!r} is a column that was not read as {name}; rename it in the file"
+            )
         write_table(path, columns | data.extra)
     return paths

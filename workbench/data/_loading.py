@@ -68,15 +68,19 @@ def load_data(
     """
     table = read_own(name)
     if table is not None:
+        # Metrics are stored by this name, in which a file must not pass for a published set.
         stem = set_name(table.where)
         if stem in CATALOGUE:
-            problem = f"{stem} is the name of a data set of the catalogue; rename the file"
-            raise DataError(f"{table.where}: {problem}")
+            raise DataError(
+                f"{table.where}: {stem} is the name of a data set of the catalogue; rename the file"
+            )
         data = read_set(stem, kind, table, f"file {table.where}", columns=columns, scale=scale)
         _log_once(f"{data.kind} of {data.source}")
     elif scale is not None or columns:
-        what = "columns and scale follow from the catalogue; they can only be set for your own file"
-        raise DataError(f"{name}: {what}")
+        raise DataError(
+            f"{name}: columns and scale follow from the catalogue; they can only be set for your "
+            "own file"
+        )
     else:
         entry = find_set(str(name), kind)
         table, source = _read_set(entry)
@@ -234,12 +238,15 @@ def _read_set(entry: DataSet) -> tuple[Table, str]:
         return _read_hub(entry)
     manifest = read_manifest(root)
     tables = []
+    # A file that the manifest does not list is read as it is.
     for file in entry.files:
         table = read_table(root / file)
         listed = manifest.get(file, {})
         if listed.get("sha256_uncompressed", table.checksum) != table.checksum:
-            problem = "its content has not the sha256 that MANIFEST.json lists"
-            raise DataError(f"{root / file}: {problem}; restore it")
+            raise DataError(
+                f"{root / file}: its content has not the sha256 that MANIFEST.json lists; restore "
+                "it"
+            )
         tables.append(table)
     source = f"{'bundled' if entry.bundled else 'local'} {root / entry.files[0]}"
     if len(tables) == 1:
@@ -257,8 +264,10 @@ def _read_hub(entry: DataSet) -> tuple[Table, str]:
     HF_HOME and HF_ENDPOINT apply."""
     hub = entry.hub
     if not hub:
-        remedy = f"set WORKBENCH_DATA to a folder with {', '.join(entry.files)}"
-        raise DataError(f"{entry.name} is not local; {remedy}")
+        raise DataError(
+            f"{entry.name} is not local; set WORKBENCH_DATA to a folder with "
+            f"{', '.join(entry.files)}"
+        )
     try:
         columns = _read_archive(entry) if entry.archive else _read_rows(entry)
         if entry.hub_labels:
@@ -266,10 +275,11 @@ def _read_hub(entry: DataSet) -> tuple[Table, str]:
     # The hub's clients raise a dozen unrelated types for "not there" and "no network".
     except Exception as error:
         first_line = str(error).partition("\n")[0]
-        place = f"{hub['path']} at {hub['revision']}"
-        problem = f"cannot read {place} from the hub ({type(error).__name__}: {first_line})"
-        remedy = "without a network set WORKBENCH_DATA, or HF_HOME to a filled cache"
-        raise DataError(f"{entry.name}: {problem}; {remedy}") from error
+        raise DataError(
+            f"{entry.name}: cannot read {hub['path']} at {hub['revision']} from the hub "
+            f"({type(error).__name__}: {first_line}); without a network set WORKBENCH_DATA, or "
+            "HF_HOME to a filled cache"
+        ) from error
     place = "/".join(filter(None, [hub["path"], hub.get("data_files")]))
     checksum = text_checksum(table_content(columns))
     return Table(columns, f"hub {hub['path']}", checksum), f"hub {place} at {hub['revision']}"

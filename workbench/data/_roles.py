@@ -1,4 +1,4 @@
-"""Which column of a user's table has which role, and the range of its scores: stated or guessed."""
+"""Find the roles of a user's columns and the range of the scores, as stated or guessed."""
 
 import math
 import re
@@ -26,8 +26,10 @@ def parse_columns(text: str) -> dict[str, str]:
     for part in filter(None, text.split(",")):
         role, _, column = map(str.strip, part.partition("="))
         if not role or not column:
-            example = "for example sentence1=left,score=grade"
-            raise SettingError(f"--columns {text!r}: expected ROLE=COLUMN,..., {example}")
+            raise SettingError(
+                f"--columns {text!r}: expected ROLE=COLUMN,..., for example "
+                "sentence1=left,score=grade"
+            )
         chosen[role] = column
     return chosen
 
@@ -41,6 +43,7 @@ def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
     if not kinds:
         nearest = max(ROLES, key=lambda kind: sum(map(bool, matches[kind].values())))
         raise _missing_columns(table, nearest, matches[nearest])
+    # Lists of positives and negatives are triplets, whatever other columns there are.
     if "triplets" in kinds:
         roles = _best_columns(matches["triplets"])
         if table.has_lists(roles["positive"], roles["negative"]):
@@ -64,11 +67,14 @@ def read_roles(
         # Any of the three most usual names is surely meant, whatever else may be.
         if len(matches[role]) > 1 and _plain(column) not in ROLES[kind][role][:3]:
             several = " or ".join(map(repr, matches[role]))
-            problem = f"{role} could be {several}; choose with --columns {role}=NAME"
-            raise DataError(f"{table.where}: {problem}")
+            raise DataError(
+                f"{table.where}: {role} could be {several}; choose with --columns {role}=NAME"
+            )
         if role != "score" and table.is_numeric(column):
-            problem = f"{column} has a number in every row; if swapped, name them: --columns"
-            raise DataError(f"{table.where}: {problem}")
+            raise DataError(
+                f"{table.where}: {column} has a number in every row; if swapped, name them: "
+                "--columns"
+            )
     notes = [f"{role} = {column}" for role, column in roles.items() if role != column]
     facts: dict[str, Any] = {}
     if kind == "triplets":
@@ -94,6 +100,7 @@ def _best_columns(matches: Matches) -> dict[str, str]:
 
 def _match_columns(kind: Kind, table: Table, chosen: Columns) -> Matches:
     """Return the columns that may have each role; none if a chosen role is not of this kind."""
+    # A role may be called by any of its usual names.
     named = {_plain(role): column for role, column in (chosen or {}).items()}
     taken = set(named.values())
     plain = {column: _plain(column) for column in table.columns}
@@ -105,9 +112,11 @@ def _match_columns(kind: Kind, table: Table, chosen: Columns) -> Matches:
             continue
         free = [column for column in plain if column not in taken]
         columns = [column for name in names for column in free if plain[column] == name]
+        # "text" and "sentence" are a side of a pair only if another column is clearly its other.
         companions = TABLES["companions"].get(role, [])
         if not columns and not set(companions).isdisjoint(plain.values()):
             columns = [column for column in free if plain[column] in ("text", "sentence")]
+        # "sent1" is a usual name of both sides: the first role that it fits takes it.
         matches[role] = columns
         taken.update(columns[:1])
     return {role: [] for role in matches} if named else matches
@@ -136,8 +145,10 @@ def _read_scores(
 ) -> tuple[dict[str, Any], Table, str]:
     """Return the range or the classes of scores, a table that has them, and a note."""
     if scale is not None and not (len(scale) == 2 and -math.inf < scale[0] < scale[1] < math.inf):
-        remedy = "give the lowest score, then the highest, such as (0, 5) or --scale 0 5"
-        raise DataError(f"scale is {scale}: {remedy}")
+        raise DataError(
+            f"scale is {scale}: give the lowest score, then the highest, such as (0, 5) or --scale "
+            "0 5"
+        )
     column = roles["score"]
     labels = [text.strip().casefold() for text in table.columns[column]]
     for classes in TABLES["guess"]["classes"]:
@@ -153,10 +164,11 @@ def _read_scores(
         scale = (low, high) if low < high else None
     is_explicit = column in (chosen or {}).values()
     if not is_explicit and not stated and _are_numbered_classes(roles, set(numbers)):
-        what = "holds classes as numbers, and most published files count from 0 = entailment"
-        remedy = "write the words (or triplets: docs/own-data.md)"
-        closer = f"if larger is closer rename it to score, or --columns score={column}"
-        raise DataError(f"{table.where}: {column} {what}; {remedy}; {closer}")
+        raise DataError(
+            f"{table.where}: {column} holds classes as numbers, and most published files count "
+            "from 0 = entailment; write the words (or triplets: docs/own-data.md); if larger is "
+            f"closer rename it to score, or --columns score={column}"
+        )
     # A cell without a number is refused later, with its line.
     if scale is not None or any(map(math.isnan, numbers)):
         return {"scale": scale}, table, ""
@@ -165,19 +177,21 @@ def _read_scores(
     high = values[-1]
     if low == -1 and high > 1 and values[1] >= 0:
         where = table.at(numbers.index(-1))
-        what = f"{column} is -1, which often means that there is no score"
-        remedy = f"drop such rows, or state the range with --scale -1 {high:g}"
-        raise DataError(f"{where}: {what}; {remedy}")
+        raise DataError(
+            f"{where}: {column} is -1, which often means that there is no score; drop such rows, "
+            f"or state the range with --scale -1 {high:g}"
+        )
     lowest, highest = _guess_scale(values)
     note = f"scale {lowest:g} to {highest:g} is a guess from gold of {low:g} to {high:g}"
     return {"scale": (lowest, highest)}, table, note
 
 
 def _are_numbered_classes(roles: Mapping[str, str], values: set[float]) -> bool:
-    """Return whether scores are classes of inference as numbers, whose lowest is often the closest.
+    """Return whether scores are classes of inference as numbers.
 
-    Without a premise, labels of 0 and 1 are those of paraphrases (1 = similar), labels of -1 and 1
-    are similar or not, and labels of a query are grades of relevance."""
+    The lowest of these is often the closest. Without a premise, labels of 0 and 1 are those of
+    paraphrases (1 = similar), labels of -1 and 1 are similar or not, and labels of a query are
+    grades of relevance."""
     if not values <= {-1, 0, 1, 2}:
         return False
     first = _plain(roles["sentence1"])

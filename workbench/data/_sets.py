@@ -227,8 +227,10 @@ def _read_sentences(entry: DataSet, table: Table, column: str) -> list[str]:
     # The published triplets of NLI contain empty sentences.
     is_own_triplet = entry.kind == "triplets" and not entry.hub
     if entry.kind == "pairs" or is_own_triplet or len(empty) == len(texts):
-        problem = f"{column} is empty (the first of {len(empty)} such rows)"
-        raise DataError(f"{table.at(empty[0])}: {problem}; fill it in or drop the row")
+        raise DataError(
+            f"{table.at(empty[0])}: {column} is empty (the first of {len(empty)} such rows); fill "
+            "it in or drop the row"
+        )
     return [text if text.strip() else " " for text in texts]
 
 
@@ -261,6 +263,7 @@ def _pair_ids(entry: DataSet, table: Table, count: int) -> list[str]:
         return list(map(str, range(count)))
     parts = zip(*(table.columns[name] for name in entry.ids), strict=True)
     ids = pd.Series(map(":".join, parts))
+    # Published ids repeat in some sets, but a pair must be found again by its id.
     if ids.is_unique:
         return ids.tolist()
     repetition = ids.groupby(ids).cumcount()
@@ -334,6 +337,7 @@ def split(
         dev, test: Shares of the first sentences (queries), drawn with `seed`: from 0 (none) to
             below 1 together. Otherwise, or if none is left to train on, raises DataError.
     """
+    # Pairs of one query in train and in test would leak what the query means.
     query_of, queries = pd.factorize(np.array(data.texts[0], dtype=object))
     counts = {}
     for part, share in (("dev", dev), ("test", test)):
@@ -341,8 +345,10 @@ def split(
             counts[part] = max(1, round(share * len(queries)))
     held_out = sum(counts.values())
     if not 0 <= dev + test < 1 or held_out >= len(queries):
-        problem = f"dev {dev:g} and test {test:g} of {len(queries)} queries leave none to train on"
-        raise DataError(f"{data.name}: {problem}")
+        raise DataError(
+            f"{data.name}: dev {dev:g} and test {test:g} of {len(queries)} queries leave none to "
+            "train on"
+        )
     order = np.random.default_rng(seed).permutation(len(queries))
     part_of = np.full(len(queries), "train")
     part_of[order[:held_out]] = np.repeat(list(counts), list(counts.values()))

@@ -73,9 +73,10 @@ class Table:
         for row, cell in enumerate(self.cells.get(column, ())):
             if not isinstance(cell, str):
                 start = str(cell)[:40]
-                problem = f"{column} is {start!r} ({type(cell).__name__}), not text"
-                remedy = "write one text per cell, a number in quotes"
-                raise DataError(f"{self.at(row)}: {problem}; {remedy}")
+                raise DataError(
+                    f"{self.at(row)}: {column} is {start!r} ({type(cell).__name__}), not text; "
+                    "write one text per cell, a number in quotes"
+                )
 
     def at(self, row: int) -> str:
         """Return the place of a row, for an error."""
@@ -105,8 +106,9 @@ class Table:
             texts = frame[name].fillna("").astype(str)
             frame = frame[texts != ""]
         if frame.empty:
-            problem = f"no row has both a text in {positive} and one in {negative}"
-            raise DataError(f"{self.where}: {problem}")
+            raise DataError(
+                f"{self.where}: no row has both a text in {positive} and one in {negative}"
+            )
         used = frame.index.nunique()
         left_out = f"{len(self) - used} rows without {positive} or {negative} left out"
         note = f"{len(frame)} triplets of the lists in {used} rows ({left_out})"
@@ -142,8 +144,10 @@ def own_file(name: str | Path) -> Path | None:
         return path
     is_other_file = path.name.lower().endswith((*OWN_FILES, ".json", ".xlsx", ".xls"))
     if is_other_file or "/" in str(name):
-        what = "expected .txt, .csv, .tsv, .jsonl (also .gz) or .parquet"
-        raise DataError(f"{name}: {what}, in lower case; convert the file, or rename it")
+        raise DataError(
+            f"{name}: expected .txt, .csv, .tsv, .jsonl (also .gz) or .parquet, in lower case; "
+            "convert the file, or rename it"
+        )
     return None
 
 
@@ -172,8 +176,10 @@ def _read_file(path: Path, _checksum: str) -> Table:
         checksum = text_checksum(table_content(columns))
     if len(columns) == 1 and "\r" in text:  # is such a row one text, or two?
         line = text.partition("\r")[0].count("\n") + 1
-        problem = "a carriage return (Mac line end), where other rows end with a line feed"
-        raise DataError(f"{path}, line {line}: {problem}; save the file with one kind of line end")
+        raise DataError(
+            f"{path}, line {line}: a carriage return (Mac line end), where other rows end with a "
+            "line feed; save the file with one kind of line end"
+        )
     return Table(columns, str(path), checksum, lines, "line")
 
 
@@ -196,8 +202,9 @@ def _read_objects(text: str, path: Path) -> Table:
             # Half a surrogate pair is valid in JSON, but cannot be encoded.
             json.dumps(rows[number], ensure_ascii=False).encode()
         except (ValueError, TypeError, RecursionError) as problem:
-            what = f"not a JSON object ({problem})"
-            raise DataError(f"{path}, line {number}: {what}; write one per line") from None
+            raise DataError(
+                f"{path}, line {number}: not a JSON object ({problem}); write one per line"
+            ) from None
     # As objects: otherwise the label 1 becomes 1.0 if another line has none.
     frame = pd.DataFrame([*rows.values()], dtype=object)
     return table_of(frame, str(path), [*rows])
@@ -213,8 +220,10 @@ def _read_lines(text: str, path: Path) -> list[str]:
     # One line alone may be an odd sentence.
     is_table = len(in_table) > 1 and sum(in_table) > len(in_table) / 2
     if is_table or _HEADER_LINE.fullmatch(lines[0].strip()):
-        what = f"line 1, {lines[0][:60]!r}, reads as a header or a table"
-        raise DataError(f"{path}: {what}; rename the file to .tsv or .csv; {_AS_SENTENCES}")
+        raise DataError(
+            f"{path}: line 1, {lines[0][:60]!r}, reads as a header or a table; rename the file to "
+            f".tsv or .csv; {_AS_SENTENCES}"
+        )
     return [line.replace("\t", " ") for line in lines]
 
 
@@ -264,8 +273,10 @@ def _decode(content: bytes, path: Path) -> str:
         wrong = problem.start
     if wrong >= 0:
         line = content.count(b"\n", 0, wrong) + 1
-        problem = f"byte 0x{content[wrong]:02x} is not UTF-8 text; save the file as UTF-8"
-        raise DataError(f"{path}, line {line}: {problem}")
+        raise DataError(
+            f"{path}, line {line}: byte 0x{content[wrong]:02x} is not UTF-8 text; save the file as "
+            "UTF-8"
+        )
     return text
 
 
@@ -308,9 +319,10 @@ def _parse_quoted(text: str, path: Path, delimiter: str) -> Records:
             records[start] = record or [""]
             start = reader.line_num + 1
     except csv.Error as problem:
-        what = "a field begins with a quote and does not end with one"
-        cause = f"(line {reader.line_num}: {problem})"
-        raise DataError(f"{path}, line {start}: {what} {cause}; {_QUOTING}") from None
+        raise DataError(
+            f"{path}, line {start}: a field begins with a quote and does not end with one (line "
+            f"{reader.line_num}: {problem}); {_QUOTING}"
+        ) from None
     _refuse_merged_rows(text, path, delimiter, records)
     return records
 
@@ -331,9 +343,9 @@ def _refuse_merged_rows(text: str, path: Path, delimiter: str, records: Records)
         shape, *others = {tuple(map(_is_number, row)) for row in rows}
         are_rows = not others and len(shape) == width > 1
         if are_rows and (is_even or any(shape)):
-            what = f"a quote joins it with the lines up to {end - 1}"
             raise DataError(
-                f"{path}, line {start}: {what}, which read as rows of their own; {_QUOTING}"
+                f"{path}, line {start}: a quote joins it with the lines up to {end - 1}, which "
+                f"read as rows of their own; {_QUOTING}"
             )
 
 
@@ -345,8 +357,10 @@ def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, 
     width = len(names)
     for line, record in records.items():
         if len(record) > width:
-            what = f"Expected {width} fields in line {line}, saw {len(record)}"
-            raise DataError(f"{path}: {what}; put a field that has {delimiter!r} in quotes")
+            raise DataError(
+                f"{path}: Expected {width} fields in line {line}, saw {len(record)}; put a field "
+                f"that has {delimiter!r} in quotes"
+            )
     if width > 1:  # a blank line is a row of a single column only
         records = {line: record for line, record in records.items() if any(record)}
     if not records:
@@ -359,8 +373,9 @@ def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, 
 def _require_distinct(names: Sequence[str], where: str) -> None:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
-        problem = f"a column name is repeated ({', '.join(repeated)})"
-        raise DataError(f"{where}: {problem}; rename one of the columns")
+        raise DataError(
+            f"{where}: a column name is repeated ({', '.join(repeated)}); rename one of the columns"
+        )
 
 
 def _uses_quotes(text: str) -> bool:
