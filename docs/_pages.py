@@ -19,18 +19,7 @@ from workbench.runs import run_path
 
 RUNS = Path(__file__).parent.parent / "runs"
 API = [
-    *(
-        "config",
-        "data",
-        "encoder",
-        "methods",
-        "losses",
-        "training",
-        "evaluation",
-        "metrics",
-        "rankings",
-        "ranks",
-    ),
+    *("config", "data", "encoder", "methods", "losses", "training", "evaluation", "metrics"),
     *("runs", "sweeps", "views", "teaching", "teachers", "execution", "errors"),
 ]
 NAMED = '- <autoref optional identifier="{at}">`{name}`</autoref>\n'

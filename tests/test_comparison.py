@@ -519,3 +519,16 @@ def test_a_second_comparison_reads_no_scores_and_notices_a_file_that_changed(
         assert set(views.compare(folder).tests["label"]) == {"simcse (temperature=0.2)"}
         assert "left out" in caplog.text
         assert str(changed) in caplog.text
+
+
+def test_a_copy_of_a_run_is_no_further_seed_of_a_comparison(
+    root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    folder = tmp_path / "runs"
+    shutil.copytree(root, folder)
+    alone = views.compare(folder)
+    (run,) = [path for path in (folder / "cosent").iterdir() if path.is_dir()]
+    shutil.copytree(run, folder / "copied" / run.name)
+    both = views.compare(folder)
+    assert both.values.equals(alone.values)
+    assert "no further seed" in caplog.text

@@ -199,7 +199,8 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
             **_LOCAL,
             **options,
         )
-        model.get_input_embeddings().weight  # noqa: B018 - a model for images or sound has no table of tokens
+        # A model for images or sound has no table of tokens.
+        model.get_input_embeddings().weight  # noqa: B018
     missing = {name for name in report["missing_keys"] if _is_own(name, model)}
     # Where weights are missing, all others are named: "module.embeddings..." shows what happened.
     others = {name for name in report["unexpected_keys"] if missing or _is_own(name, model)}

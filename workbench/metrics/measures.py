@@ -83,7 +83,8 @@ def kendall(gold: ArrayLike, predicted: ArrayLike) -> float:
     if len(first) > _SHORT:
         from scipy.stats import kendalltau
 
-        return float(kendalltau(first, second).statistic)  # pyright: ignore[reportAttributeAccessIssue]
+        result: Any = kendalltau(first, second)
+        return float(result.statistic)
     # Each pair twice, in the numerator and under the root: the factors of 2 cancel.
     a, b = map(_pairwise_order, (first, second))
     untied = np.square(a).sum() * np.square(b).sum()

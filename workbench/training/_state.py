@@ -77,7 +77,8 @@ class State:
         try:
             with safe_open(self.path, "pt") as file:
                 facts = json.loads((file.metadata() or {})["state"])
-                saved = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
+                names = file.keys()  # of a file and not of a dictionary
+                saved = {name: file.get_tensor(name) for name in names}
             step = facts["step"]
             rows = facts["rows"]
             # The checksum is ours: safetensors reads a file whose bytes were changed.

@@ -50,16 +50,10 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     """
     name = set_name(suite)
     rows = []
-    first_paths = {}
     scored_suites = set()
     for row in finished_rows(runs_root):
-        path = row["path"]
         scored_suites.update(row["scores"])
-        # A copied folder would count as one more seed and make an interval too narrow.
-        original = first_paths.setdefault((row["digest"], row["seed"]), path)
-        if original != path:
-            _LOG.warning("left out: %s: a copy of %s, so no further seed", path, original)
-        elif name in row["scores"]:
+        if name in row["scores"]:
             rows.append(row | _values_on(row, name))
     known_sets = {*dataset_names(), *AVERAGES}
     if not rows and name not in known_sets and suite_file(suite) is None:
@@ -73,13 +67,24 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
 
 
 def finished_rows(runs_root: str | Path) -> list[dict[str, Any]]:
-    """Return `read_rows` of finished runs; a run that cannot be read is left out with a warning."""
+    """Return `read_rows` of finished runs.
+
+    A run that cannot be read and a copy of a run are left out with a warning.
+    """
     finished = []
+    first_paths: dict[Any, str] = {}
     for row in read_rows(runs_root):
-        if row["status"] == "finished":
+        path = row["path"]
+        if row["status"] == "unreadable":
+            _LOG.warning("left out: %s: %s", path, row["failure"])
+        if row["status"] != "finished":
+            continue
+        # A copied folder would count as one more seed and make an interval too narrow.
+        original = first_paths.setdefault((row["digest"], row["seed"]), path)
+        if original == path:
             finished.append(row)
-        elif row["status"] == "unreadable":
-            _LOG.warning("left out: %s: %s", row["path"], row["failure"])
+        else:
+            _LOG.warning("left out: %s: a copy of %s, so no further seed", path, original)
     return finished
 
 
