@@ -109,10 +109,10 @@ class Encoder(nn.Module):
         self.max_seq_length = min(len(positions), checkpoint.max_seq_length or len(positions))
         if max_seq_length is not None:
             # The user's limit counts the tokens of a sentence, not those of the template.
+            around = 0
             if self._template:
-                special = self.tokenizer.num_special_tokens_to_add()
-                max_seq_length += self._template.length - special
-            self.max_seq_length = min(self.max_seq_length, max_seq_length)
+                around = self._template.length - self.tokenizer.num_special_tokens_to_add()
+            self.max_seq_length = min(self.max_seq_length, max_seq_length + around)
         self.train_length = min(32, self.max_seq_length) if train_length is None else train_length
         if not 3 <= self.train_length <= self.max_seq_length:
             raise EncoderError(

@@ -65,8 +65,9 @@ def finite_array(values: Any, source: str) -> np.ndarray:
         values = torch.stack(list(values))
     if isinstance(values, Tensor):
         values = values.detach().cpu().to_dense().double()  # numpy has no bf16
-    elif hasattr(values, "toarray"):  # scipy's sparse matrices, such as TfidfVectorizer's
-        values = values.toarray()
+    dense = getattr(values, "toarray", None)  # of scipy's sparse matrices, as TfidfVectorizer's
+    if dense is not None:
+        values = dense()
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as problem:
