@@ -456,21 +456,20 @@ def read_stored_table(path: Path) -> pd.DataFrame:
 
 def _read_csv(path: Path, content: bytes) -> pd.DataFrame:
     types: Any = _TABLES[path.name]
+    # A training that goes on writes its watched rankings again, to the last digit. Numbers are read
+    # exactly from text; the larger tables would take longer so.
+    is_exact = path.name == "watched.csv"
+    # Only a history has missing values: the loss at step 0, dev between its evaluations.
+    has_missing = path.name == "history.csv"
     try:
         table = pd.read_csv(
-            BytesIO(content),
-            dtype=types,
-            # Only a history has values that are missing: loss at step 0, dev between evaluations.
-            na_filter=path.name == "history.csv",
-            # A training that goes on writes its watched rankings again, to the last digit; reading
-            # the larger tables so exactly would take longer.
-            float_precision="round_trip" if path.name == "watched.csv" else None,
+            BytesIO(content), dtype=str if is_exact else types, na_filter=has_missing
         )
+        if missing := types.keys() - set(table):
+            raise ValueError(f"it has no column {min(missing)}")  # noqa: TRY301
+        return table.astype(types) if is_exact else table
     except ValueError as problem:
         raise _refuse_file(path, problem) from None
-    if missing := types.keys() - set(table):
-        raise _refuse_file(path, f"it has no column {min(missing)}")
-    return table
 
 
 def _read_bytes(path: Path) -> bytes:
