@@ -18,6 +18,7 @@ def echo(text: object, *, err: bool = False) -> None:
 
 def print_table(table: Any) -> None:
     """Print a table as aligned text, on a terminal with its cells cut to its width."""
+    # A pipe or a file gets every cell whole.
     width = None
     if sys.stdout.isatty():
         terminal = shutil.get_terminal_size()
