@@ -45,12 +45,12 @@ class Loaded(NamedTuple):
 
 LOOKS = [
     f"workbench.{name}"
-    for name in ("cli", "execution", "views.comparison", "views.papers", "views.explorer")
+    for name in ("commands.app", "execution", "views.comparison", "views.papers", "views.explorer")
 ]
 LOOKS += ["workbench.views.run_picker", "workbench.views.pair_explorer"]
 TRAINS = [
     f"workbench.{name}"
-    for name in ("cli", "methods", "baselines", "training", "evaluation", "views")
+    for name in ("commands.app", "methods", "baselines", "training", "evaluation", "views")
 ]
 TORCH = [
     *("torch.distributed.run", "transformers.models.auto.modeling_auto"),

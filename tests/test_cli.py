@@ -455,7 +455,7 @@ def test_a_look_at_no_file_no_model_or_unnamed_models_is_refused(
 ):
     monkeypatch.chdir(tmp_path)
     for words, text in (
-        (["--on", "absent.csv"], "no such file"),
+        (["--on", "absent.csv"], "no such regular file"),
         (["no folder"], "'no folder' is neither a folder nor a hub id"),
         (
             ["english-encoder", "--name", "a", "--name", "b"],

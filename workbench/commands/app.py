@@ -44,12 +44,14 @@ def main() -> None:
     sys.stderr = sys.stderr and SteadyStream(sys.stderr)
     logging.basicConfig(level=logging.WARNING)
     logging.root.handlers[0].setFormatter(LineFormatter())
+    # Our messages are part of the output; those of libraries are not.
     logging.getLogger("workbench").setLevel(logging.INFO)
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each retry twice
     code = 2
     try:
         for name in (str(Path.cwd()), *sys.argv):
-            if name != name.encode(errors="replace").decode():  # a run records names as UTF-8
+            # A run records names as UTF-8; other bytes of a path would fail after training.
+            if name != name.encode(errors="replace").decode():
                 raise SettingError(f"{name}: not UTF-8; rename the file or folder")
         app()
     except WorkbenchError as error:

@@ -41,18 +41,21 @@ def check_data(
 
     Status "hub": not on this machine. Exit code 1 if a named dataset cannot be used.
     """
-    logging.getLogger("workbench").setLevel(logging.WARNING)  # the report contains what was guessed
+    # The report contains what was guessed, which loading would log too.
+    logging.getLogger("workbench").setLevel(logging.WARNING)
     roles = workbench.data.parse_columns(columns)
     table: Any = workbench.data.check(names, columns=roles, scale=scale)
     print_table(table.drop(columns="problem"))
     for row in table[table["problem"] != ""].to_dict("records"):
         problem = row["problem"]
+        # Most problems begin with the name, or the path, already.
         echo(problem if problem.startswith(row["name"]) else f"{row['name']}: {problem}")
     own: Any = table[table["status"] == "own file"]
     sets = {}
     for name in own["name"]:
         sets[name] = workbench.data.load_data(name, columns=roles, scale=scale)
     print_reports(sets)
+    # With several files it is not clear which of them is to be trained on.
     if len(own) == 1:
         options = []
         if columns:

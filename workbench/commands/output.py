@@ -18,6 +18,7 @@ def echo(text: object, *, err: bool = False) -> None:
 
 def print_table(table: Any) -> None:
     """Print a table as aligned text, on a terminal with its cells cut to its width."""
+    # A pipe or a file gets every cell whole.
     width = None
     if sys.stdout.isatty():
         terminal = shutil.get_terminal_size()
@@ -44,14 +45,15 @@ def warn_of(folder: Path) -> str:
 
     The folder is that of the run or its `encoder/`; of any other folder nothing is known.
     """
+    from workbench.views.run_tables import is_its_start, read_or_warn, warning_of
+
     path = folder.parent if folder.name == "encoder" else folder
     if not (workbench.runs.is_finished(path) and (path / "encoder").is_dir()):
         return ""
-    views = workbench.views
-    if views.read_or_warn(path, views.run_tables.is_its_start):
+    if read_or_warn(path, is_its_start):
         warning = "its start: no step of its training was better on dev"
     else:
-        warning = views.read_or_warn(path, views.warning_of) or ""
+        warning = read_or_warn(path, warning_of) or ""
     if warning:
         echo(f"warning: {path} is {warning}", err=True)
     return warning

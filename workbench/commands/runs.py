@@ -65,13 +65,16 @@ def print_runs(
 def show(name: RunName, runs: Runs = "runs") -> None:
     """Show one run: settings, state, scores, inputs, and the runs that learned from it."""
     run = workbench.runs.find_run(name, runs)
-    facts = run.facts() | workbench.runs.read_row(run.path)
-    for role, used in facts.get("inputs", {}).items():
+    recorded = run.facts()
+    facts = recorded | workbench.runs.read_row(run.path)
+    for role, used in recorded.get("inputs", {}).items():
         facts[f"input {role}"] = used["source"]
-    facts["given"] = ", ".join(facts.get("given", []))  # also those that equal their default
-    facts["version"] = facts.get("versions", {}).get("ranking-workbench")
-    dependents = workbench.runs.needed_by(runs).get(run.path.resolve(), [])
-    facts["needed by"] = ", ".join(map(str, dependents))
+    given = recorded.get("given", [])  # also those that equal their default
+    facts["given"] = ", ".join(given)
+    versions = recorded.get("versions", {})
+    facts["version"] = versions.get("ranking-workbench")
+    dependents = workbench.runs.needed_by(runs)
+    facts["needed by"] = ", ".join(map(str, dependents.get(run.path.resolve(), [])))
     for fact, value in facts.items():
         is_short = isinstance(value, str | int | float)  # no list or dictionary
         if is_short and value != "":

@@ -118,6 +118,7 @@ def read_words(words: list[str], runs_root: str) -> dict[str, Any]:
     """
     import yaml
 
+    # A file describes the whole sweep; more words next to it are read as methods and refused.
     if len(words) == 1 and words[0].endswith(workbench.sweeps.SWEEP_FILES):
         return workbench.sweeps.read_sweep_file(Path(words[0]))
     settings = [word for word in words if "=" in word]

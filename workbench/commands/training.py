@@ -32,6 +32,7 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
 ) -> None:
     """Train and evaluate a method, by default by executing its notebook."""
     overrides = overrides_of([*(changes or []), *(setting or [])], runs)
+    # Refused before training, not after it.
     if html and not notebook:
         raise SettingError("--html needs the notebook; leave out --no-notebook")
     if notebook:
@@ -82,6 +83,7 @@ def evaluate(
     runs: Runs = "runs",
 ) -> None:
     """Evaluate a model without training; the result is listed with the runs."""
+    # As settings, so that the name of a run becomes its folder and --set may change the rest.
     words = [f"encoder={model}", *(setting or [])]
     if suites:
         words.append(f"suites={suites}")

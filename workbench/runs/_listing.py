@@ -16,6 +16,7 @@ from workbench.files import remove_path, reraise_os_error
 from workbench.runs._run import BEFORE, NAME, AnyPath, Facts, Run, is_running, run_path
 
 _LOG = logging.getLogger("workbench")
+# Columns in front of the suites, and after them.
 _FIRST = ["method", "profile", "seed", "digest", "status", "changed"]
 _LAST = ["started", "seconds", "host", "path"]
 # A suite with one of these names has its measure in front: "spearman status".
@@ -212,6 +213,10 @@ def _main_suite(metrics: Facts) -> str:
     return next(averages, next(iter(metrics), ""))
 
 
+def _name_of(word: str) -> str:
+    return word.partition("=")[0]
+
+
 def split_common_settings(
     texts: Sequence[str], without: Collection[str] = ()
 ) -> tuple[str, list[str]]:
@@ -222,7 +227,7 @@ def split_common_settings(
     words = []
     for text in texts:
         parts = re.split(r", (?=\w+=)", text)  # a list has commas too
-        words.append([part for part in parts if part and part.partition("=")[0] not in without])
+        words.append([part for part in parts if part and _name_of(part) not in without])
     first = words[0] if words else []
     common = [word for word in first if all(word in others for others in words)]
     own = [", ".join(word for word in each if word not in common) for each in words]

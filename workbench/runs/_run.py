@@ -526,7 +526,8 @@ def checkout_commit(folder: Path = PACKAGE.parent) -> str | None:
     """
     git = ["git", "-C", str(folder), "--git-dir=.git"]  # not that of a folder above
     head = [*git, "rev-parse", "HEAD"]
-    changes = [*git, "diff", "--quiet", "HEAD", "--", ".", ":!*.ipynb"]
     with suppress(OSError, subprocess.CalledProcessError):
-        commit = subprocess.check_output(head, text=True, stderr=subprocess.DEVNULL).strip()
-        return f"{commit}+changes" if subprocess.call(changes) else commit
+        output = subprocess.check_output(head, text=True, stderr=subprocess.DEVNULL)
+        commit = output.strip()
+        differs = subprocess.call([*git, "diff", "--quiet", "HEAD", "--", ".", ":!*.ipynb"])
+        return f"{commit}+changes" if differs else commit

@@ -203,7 +203,9 @@ def plan_cells(
 def _excludes(entry: Facts, method: str, facts: Facts) -> bool:
     """Return whether every condition of an entry of `without` holds."""
     conditions = {ALIASES.get(name, name): value for name, value in entry.items()}
-    if conditions.pop("method", method) != method or not conditions.keys() <= facts.keys():
+    if conditions.pop("method", method) != method:
+        return False
+    if not conditions.keys() <= facts.keys():  # the cell has no value for one of them
         return False
     # Its values are read as settings are: 1e-3 is "0.001".
     config = CONFIGS[method]
@@ -233,11 +235,16 @@ class Sweep:
 
     def command(self, cell: Cell) -> list[str]:
         """Return the command line that runs a cell."""
-        words = [f"{name}={setting_text(value)}" for name, value in cell.overrides.items()]
-        options = ["--profile", cell.profile, "--seed", str(cell.seed), "--runs", str(self.root)]
+        words = [sys.executable, "-m", "workbench", "run", cell.method]
+        words += ["--profile", cell.profile]
+        words += ["--seed", str(cell.seed)]
+        words += ["--runs", str(self.root)]
         if not self.notebook:
-            options.append("--no-notebook")
-        return [sys.executable, "-m", "workbench", "run", cell.method, *options, "--", *words]
+            words.append("--no-notebook")
+        words.append("--")  # a value may begin with a dash
+        for name, value in cell.overrides.items():
+            words.append(f"{name}={setting_text(value)}")
+        return words
 
     def start(self, cell: Cell, **environment: str) -> subprocess.Popen[bytes]:
         """Start a cell as a process that writes to its log and ends with this one.

@@ -35,6 +35,7 @@ def fit_in_processes(
         )
     if run.facts().get("trained"):  # by processes that the user started with torchrun
         return
+    # Enough for a traceback, which is the reason of most failures.
     last_lines = deque(maxlen=30)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += [f"--nproc-per-node={config.num_processes}", "-m", "workbench.training"]

@@ -40,11 +40,13 @@ class Progress:
         if now < self._next and step < self.total:
             return
         taken = now - self._started  # by the steps of this start
-        line = f"step {step:>6}/{self.total}  {'  '.join(filter(None, [self._loss, self._dev]))}"
-        line += f"  {timedelta(seconds=round(row['seconds']))}"
+        passed = timedelta(seconds=round(row["seconds"]))  # of all starts
+        news = "  ".join(filter(None, [self._loss, self._dev]))
+        line = f"step {step:>6}/{self.total}  {news}  {passed}"
         if self.done < step < self.total:
-            rest = taken / (step - self.done) * (self.total - step)
-            line += f", {timedelta(seconds=round(rest))} left"
+            rate = taken / (step - self.done)
+            rest = timedelta(seconds=round(rate * (self.total - step)))
+            line += f", {rest} left"
         print(line, flush=True)
         # A log of a day has some hundred lines and not thousands.
         self._next = now + max(3.0, taken / 50)
@@ -60,6 +62,7 @@ def open_tracker(config: TrainingConfig, run: Run | None) -> Iterator[list[Liste
         yield []
         return
     settings = config.model_dump(mode="json")
+    # Only a tracker that is asked for is imported: none of them is a dependency.
     if config.report_to == "tensorboard":
         from torch.utils.tensorboard import SummaryWriter
 

@@ -49,7 +49,9 @@ class Plan:
         size = self.config.batch_size
         first = place * size
         order = _epoch_order(self.config.seed, epoch, self.examples)
-        shares = order[first : first + size].reshape(self.world, -1)
+        batch = order[first : first + size]
+        # The first process has the first rows: together they see the batch of one process.
+        shares = batch.reshape(self.world, -1)
         return shares[self.rank].tolist()
 
     def rate(self, step: int) -> float:
