@@ -86,6 +86,7 @@ class Composition:
 
     def token_places(self, rows: Sequence[int]) -> np.ndarray:
         """Return the places of all texts of these rows' views, text by text."""
+        # Text by text, so that a chunk of the batch's vectors is one text of every row.
         first = self.whole_texts(rows)
         return np.concatenate([first + text for view in self.view_texts for text in view])
 

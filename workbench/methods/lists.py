@@ -95,6 +95,7 @@ class Lists(Method):
         width = gold.shape[1]
         missing = max_over_processes(width, device) - width
         gold = pad(gold, (0, missing), value=-torch.inf)
+        # Row 0 for what is not there: gold is -inf there, so that no loss reads it.
         targets = pad(targets, (0, missing))
         # [queries, 1, d] with [queries, width, d]: a query's cosines with its own targets alone.
         cosines = cosine_similarity(vectors[queries][:, None], vectors[targets], dim=2)

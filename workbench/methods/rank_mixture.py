@@ -92,6 +92,7 @@ class RankMixture:
             root = (vectors * values.clamp_min(0).sqrt()) @ vectors.T
             self.root = root.float().to(self.corpus.rows.device)
         self._rank_width = len(self.corpus) if self.root is None else len(self.root)
+        # Rank vectors are as wide as the corpus: 100,000 sentences leave 335 rows in a block.
         self._block_rows = max(1, _BLOCK_NUMBERS // self._rank_width)
 
     def encode(self, sentences: Sequence[str], batch_size: int = 64) -> Float[Tensor, "*n w"]:

@@ -1,5 +1,7 @@
-"""How many seeds or pairs a difference takes, by bisection of the smallest difference that is
-detected."""
+"""How many seeds or pairs a difference takes.
+
+Found by bisection of the smallest difference that is detected.
+"""
 
 from bisect import bisect_left
 

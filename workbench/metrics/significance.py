@@ -112,6 +112,7 @@ def bootstrap_values(
         products = np.einsum("...n,...n", a, b)
         return np.clip(products / np.sqrt(squares), -1, 1)
 
+    # One generator for all blocks: the block's size decides which resamples are drawn.
     generator = np.random.default_rng(seed)
     block = max(1, _BLOCK // len(truth))
     values = np.empty(samples)

@@ -135,6 +135,7 @@ def smallest_differences(
         2].
     """
     name = baseline_of(runs, baseline)
+    # Spearman of scored pairs, or accuracy of a transfer task; runs of one suite have one of them.
     measure = measure_of(runs)
     values = runs.set_index("path")
     options: Any = {"suite": suite, "measure": measure, "samples": samples}
@@ -157,6 +158,7 @@ def smallest_differences(
         # Other seeds of the shared run would vary as much as the label's.
         varying = 2 if is_trained and shares_base else 1
         seed_std = seed_spread(np.array(differences)).std * math.sqrt(varying)
+        # The deviation over pairs falls with the root of their number; that over seeds does not.
         for times, n in product((0.25, 1, 4), seeds):
             pairs_std = float(effects_of_pairs(draws).std()) / math.sqrt(times)
             smallest = smallest_difference(float(seed_std), n, power=power, pairs_std=pairs_std)
@@ -362,6 +364,7 @@ class Comparison:
 
     def to_markdown(self) -> str:
         """Return the table for a README."""
+        # A label with a bar, such as of two settings, would end the cell.
         cells = self.cells().rename_axis("").reset_index().replace(r"\|", r"\\|", regex=True)
         rows = [cells.columns, ["---"] * len(cells.columns), *cells.to_numpy()]
         return "".join(f"| {' | '.join(row)} |\n" for row in rows)
@@ -423,6 +426,7 @@ def compare(
     scores = pd.DataFrame(
         [{suite: score for suite, (score, _) in row.items()} for row in runs["scores"]]
     )
+    # By label: mean and deviation over its seeds; a suite that no run of it has stays empty.
     table = scores.reindex(columns=columns).groupby(runs["label"]).agg(run_tables.format_spread)
     return Comparison(table, _test_labels(runs, base, columns, samples, alpha), base, alpha)
 
