@@ -98,9 +98,8 @@ def verdict(source: str) -> str:
 def test_the_solution_of_each_exercise_is_right_and_a_wrong_answer_is_not(name: str):
     cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
     code = [cell.source for cell in cells if cell.cell_type == "code"]
-    imports = [
-        line for source in code for line in source.splitlines() if re.match("(from|import) ", line)
-    ]
+    lines = [line for source in code for line in ast.parse(source).body]
+    imports = [ast.unparse(line) for line in lines if isinstance(line, ast.Import | ast.ImportFrom)]
     for (cell, solution), wrong in zip(
         exercises(FOLDER / f"{name}.ipynb"), WRONG[name], strict=True
     ):
