@@ -148,8 +148,9 @@ class Mechanism(TypedView):
         self.add_class("workbench-mechanism")
 
     def html(self, *, is_static: bool) -> str:
-        drawn = self._compute(**{name: control.value for name, control in self.controls.items()})
-        text, *tables = [drawn] if isinstance(drawn, str) else drawn
+        values = {name: control.value for name, control in self.controls.items()}
+        drawn: Any = self._compute(**values)
+        text, *tables = (drawn,) if isinstance(drawn, str) else drawn
         grids = [grid(table, 1.0, "{:z.3f}".format) for table in tables]
         return framed(paragraph(escape(text)), *grids)
 
@@ -205,7 +206,7 @@ class LiveCurve:
         steps = self._expected_steps()
         if steps:
             figure.update_xaxes(range=[-0.02 * steps, 1.02 * steps])
-        losses = rows["loss"].count() if "loss" in rows else 0
+        losses: Any = rows["loss"].count() if "loss" in rows else 0
         if losses < 2:  # too few for a line
             figure.update_traces(mode="markers", selector={"mode": "lines"})
             figure.update_layout(yaxis2_visible=bool(losses))

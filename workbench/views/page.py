@@ -251,7 +251,7 @@ def slope_svg(view: QueryView) -> str:
         return top + _APART / 2 + (depth - _APART / 2) * share
 
     # rank -> the letters of the targets that share it, for each label
-    ties = [ranks.index.groupby(column) for _, column in ranks.items()]
+    ties: Any = [ranks.index.groupby(column) for _, column in ranks.items()]
     colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(ranks)))
     drawn = []
     for letter, target, colour in zip(ranks.index, shown.table["target"], colours, strict=True):

@@ -203,7 +203,7 @@ def pair_table(scores: Mapping[str, Any], pairs: Pairs) -> pd.DataFrame:
         "overlap": overlaps,
         "words": counts,
     }
-    table = pd.DataFrame(columns)[is_scored].reset_index(drop=True)
+    table: Any = pd.DataFrame(columns)[is_scored].reset_index(drop=True)
     gold_ranks = average_ranks(-table["gold"])
     last = max(len(table) - 1, 1)
     for label, values in aligned.items():

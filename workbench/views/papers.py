@@ -307,6 +307,7 @@ def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
         metrics = [(read_or_warn(run.path, Run.metrics) or {}).get(suite, {}) for run in of_seeds]
         scores = pd.DataFrame(metrics, columns=["spearman", "kcc", "ndcg"], dtype=float)
         scores.insert(0, "dev", [read_or_warn(run.path, read_dev) for run in of_seeds])
+        name: Any
         for name, numbers in scores.items():
             row[_TITLES.get(name, suite)] = format_spread(numbers.dropna())
         # A command only for what is missing, so that a full table has none.
@@ -354,7 +355,7 @@ def _measure_runs(value: Any, runs: Runs) -> list[float]:
         return []
     numbers = []
     for run in runs.get(settings_key(parse_command(value.command)), ()):
-        number = read_or_warn(run.path, lambda run: _measure_run(run, value))
+        number: Any = read_or_warn(run.path, lambda run: _measure_run(run, value))
         if pd.notna(number):
             numbers.append(number)
     return numbers
