@@ -107,6 +107,7 @@ def push_run(run: Run, repo_id: str, **options: Any) -> Pushed:
         raise RunError(f"{run.path} has no saved encoder: push a run that was trained")
     # encoder_folder compares the files with the checksum that the run stored.
     path = run.path.resolve()
-    name = f"{run.config.method}-{path.name}"
-    folder = encoder_folder(path)
-    return push_folder(folder, repo_id, metrics=run.metrics(), model_name=name, **options)
+    # First, because an unfinished run has a clearer message for its missing metrics.
+    options["metrics"] = run.metrics()
+    options["model_name"] = f"{run.config.method}-{path.name}"
+    return push_folder(encoder_folder(path), repo_id, **options)
