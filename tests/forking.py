@@ -49,8 +49,7 @@ LOOKS = [
 ]
 LOOKS += ["workbench.views.run_picker", "workbench.views.pair_explorer"]
 TRAINS = [
-    f"workbench.{name}"
-    for name in ("commands.app", "methods", "training", "evaluation", "views")
+    f"workbench.{name}" for name in ("commands.app", "methods", "training", "evaluation", "views")
 ]
 TORCH = [
     *("torch.distributed.run", "transformers.models.auto.modeling_auto"),

@@ -17,7 +17,7 @@ LAYERS = [
     {"checkpoints", "data", "runs", "notebook"},
     {"encoder", "teachers"},
     {"methods", "evaluation", "training"},
-    {"views", "teaching"},
+    {"views", "look", "teaching"},
     {"execution", "sweeps", "commands", "__main__"},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}

@@ -19,6 +19,13 @@ from workbench.errors import RunError, SettingError, WorkbenchError
 from workbench.files import PACKAGE
 from workbench.printing import LineFormatter, SteadyStream
 
+# What to install -> the modules that it brings.
+_EXTRAS = {
+    '"ranking-workbench[train]"': "datasets huggingface_hub jaxtyping pyarrow safetensors sklearn "
+    "tokenizers torch transformers",
+    '"ranking-workbench[train,lab]"': "jupyterlab latex2mathml nbconvert nbformat papermill",
+    '"ranking-workbench[train,slurm]"': "submitit",
+}
 app = Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 # In the order of --help.
 app.add_typer(training_app)
@@ -58,10 +65,8 @@ def main() -> None:
         problem = str(error)
         code = 1 if isinstance(error, RunError) else 2
     except ModuleNotFoundError as error:
-        problem = (
-            f"{error}; install it, or what every command uses: pip install "
-            '"ranking-workbench[train,lab,slurm]"'
-        )
+        extras = (extra for extra, modules in _EXTRAS.items() if error.name in modules.split())
+        problem = f"{error}; install it with: pip install {next(extras, error.name)}"
     except OSError as error:
         place = error.filename or "the output or the current folder"
         problem = (

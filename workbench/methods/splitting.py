@@ -136,9 +136,11 @@ def read_spans(path: str | Path, sentences: Sequence[str]) -> list[Spans]:
     table = read_table(Path(path))
     is_numbered = "anchor" not in table.columns
     first_column = "row" if is_numbered else "anchor"
-    columns = table.by_role({name: name for name in (first_column, "left", "right")})
+    names = (first_column, "left", "right")
+    table.require({name: name for name in names})
+    texts = [table.columns[name] for name in names]
     spans = []
-    for number, (first, left, right) in enumerate(zip(*columns.values(), strict=True)):
+    for number, (first, left, right) in enumerate(zip(*texts, strict=True)):
         at = table.at(number)
         anchor = first
         # `row` counts from 0, as the published files of spans do.
