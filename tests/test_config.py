@@ -21,7 +21,7 @@ from workbench.config import (
     TrainingConfig,
     setting_text,
 )
-from workbench.config._settings import read_value
+from workbench.config._settings import read_profiles, read_value
 from workbench.errors import SettingError
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run, list_runs
@@ -473,3 +473,8 @@ def test_the_rendered_table_folds_settings_of_no_paper():
 
 if __name__ == "__main__":
     DIGESTS.write_text(json.dumps(digests(), indent=2) + "\n")
+
+
+def test_profiles_can_be_read_again():
+    assert read_profiles("rankcse") == RankCSEConfig.profiles
+    assert "teachers" in RankCSEConfig.profiles["demo"]

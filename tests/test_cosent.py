@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny_checkpoints import SHORT
 from torch.nn import functional
 
 from workbench.config import CoSENTConfig
@@ -45,19 +46,8 @@ def pairs(
 
 
 def method_of(encoder: Path | str, **overrides: object) -> CoSENT:
-    small = {
-        "encoder": str(encoder),
-        "batch_size": 8,
-        "eval_steps": 2,
-        "save_steps": 2,
-        "log_steps": 1,
-        "max_steps": 4,
-    }
-    return CoSENT(
-        CoSENTConfig.from_parameters(
-            "demo", 0, small | {"device": "cpu", "dropout": 0.0} | overrides
-        )
-    )
+    small = SHORT | {"encoder": str(encoder), "device": "cpu", "dropout": 0.0}
+    return CoSENT(CoSENTConfig.from_parameters("demo", 0, small | overrides))
 
 
 def test_each_objective_is_its_pure_function_of_the_pairs(tiny_encoder: Path, graded: Pairs):

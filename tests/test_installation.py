@@ -110,22 +110,19 @@ TICKETS = "\ufeffid;question;answer;grade\r\n" + "".join(
 )
 
 
+def build_wheel(folder: Path) -> Path:
+    """Build the wheel of this checkout into a folder and return its path."""
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
+    build += ["--directory", str(folder)]
+    subprocess.run(build, cwd=PROJECT, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
 @pytest.mark.slow
 def test_the_wheel_takes_a_csv_to_an_encoder_by_the_documented_commands(tmp_path: Path):
     """Unpack the wheel before this environment's libraries and use it outside the checkout."""
-    build = [
-        sys.executable,
-        "-m",
-        "hatchling",
-        "build",
-        "--target",
-        "wheel",
-        "--directory",
-        str(tmp_path / "dist"),
-    ]
-    subprocess.run(build, cwd=PROJECT, check=True, capture_output=True)
-    (wheel,) = (tmp_path / "dist").glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(build_wheel(tmp_path / "dist")) as archive:
         archive.extractall(tmp_path / "site")
     site = tmp_path / "site" / "workbench"
     assert (site / "py.typed").is_file()

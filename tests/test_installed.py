@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from test_installation import build_wheel
 from written_runs import SUITE, write_run
 
 from workbench.config import SimCSEConfig
@@ -159,19 +160,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"pip has no index of packages here: {done.stderr.strip().splitlines()[-1:]}")
-    build = [
-        sys.executable,
-        "-m",
-        "hatchling",
-        "build",
-        "--target",
-        "wheel",
-        "--directory",
-        str(folder),
-    ]
-    subprocess.run(build, cwd=PROJECT, check=True, capture_output=True)
-    (built,) = folder.glob("*.whl")
-    return built
+    return build_wheel(folder)
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_checkpoints import SHORT
 from torch import Tensor
 
 from workbench.config import RankCSEConfig
@@ -35,14 +36,7 @@ def config_of(spread: Path, **overrides: object) -> RankCSEConfig:
         "teachers": [str(spread)],
         "cache": str(spread.parent / "cache"),
     }
-    small |= {
-        "batch_size": 8,
-        "eval_steps": 2,
-        "save_steps": 2,
-        "log_steps": 1,
-        "max_steps": 4,
-        "device": "cpu",
-    }
+    small |= SHORT | {"device": "cpu"}
     return RankCSEConfig.from_parameters("demo", 0, small | {"dropout": 0.0} | overrides)
 
 

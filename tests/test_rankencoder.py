@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
+from tiny_checkpoints import SHORT
 
 from workbench.config import RankEncoderConfig, SimCSEConfig
 from workbench.data import Pairs, Sentences
@@ -46,14 +47,7 @@ def config_of(spread: Path, **overrides: object) -> RankEncoderConfig:
         "cache": str(spread.parent / "cache"),
         "corpus_size": 40,
     }
-    small |= {
-        "batch_size": 8,
-        "eval_steps": 2,
-        "save_steps": 2,
-        "log_steps": 1,
-        "max_steps": 4,
-        "device": "cpu",
-    }
+    small |= SHORT | {"device": "cpu"}
     return RankEncoderConfig.from_parameters("demo", 0, small | {"dropout": 0.0} | overrides)
 
 

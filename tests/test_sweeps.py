@@ -66,13 +66,19 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeps.Sweep, "command", command)
 
 
+def wait_until(holds: Callable[[], object]) -> bool:
+    """Return whether something holds within a minute."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+        time.sleep(0.05)
+    return False
+
+
 def wait_for_text(file: Path, text: str) -> None:
     """Wait until a file contains a text."""
-    for _ in range(1000):
-        if text in file.read_text():
-            return
-        time.sleep(0.05)
-    raise AssertionError(file.read_text())
+    assert wait_until(lambda: text in file.read_text()), file.read_text()
 
 
 def ran(root: Path) -> list[list[str]]:
@@ -246,13 +252,16 @@ def test_a_killed_test_run_ends_its_slurm():
     ) as run:
         assert run.stdout is not None
         number, folder = run.stdout.readline().decode().split()
-        assert Path(f"/proc/{number}/cmdline").read_bytes()
-        run.kill()
-    deadline = time.monotonic() + 20
-    while Path(folder).exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    command = Path(f"/proc/{number}/cmdline")  # empty if it is dead, and nobody has waited for it
-    assert not (command.exists() and command.read_bytes())
+        # A process that begins has no command for a moment; one that is dead and that nobody
+        # has waited for has none at all.
+        command = Path(f"/proc/{number}/cmdline")
+        try:
+            began = wait_until(command.read_bytes)
+        finally:
+            run.kill()
+    assert began
+    assert wait_until(lambda: not Path(folder).exists())
+    assert wait_until(lambda: not (command.exists() and command.read_bytes()))
 
 
 def test_after_ctrl_c_a_cell_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

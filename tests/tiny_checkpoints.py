@@ -18,6 +18,8 @@ from transformers import (
 )
 
 KINDS = ("bert", "roberta")
+# Settings of a training of a few steps.
+SHORT = {"batch_size": 8, "eval_steps": 2, "save_steps": 2, "log_steps": 1, "max_steps": 4}
 WORDS = [
     "a",
     "man",

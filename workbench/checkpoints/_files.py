@@ -47,7 +47,9 @@ STEPS: dict[str, tuple[str, ...]] = {
     "mask": ("MaskPooling",),
 }
 # The mode of a Pooling module -> the pooling that is this module alone.
-PLAIN_POOLINGS: dict[str, Any] = {"cls": "cls", "mean": "mean", "max": "max", "lasttoken": "last"}
+PLAIN_POOLINGS: dict[str, Any] = {
+    steps[0]: pooling for pooling, steps in STEPS.items() if {*steps} <= {*FLAGS}
+}
 SENTENCE_TRANSFORMER = "SentenceTransformer"
 USE_ST = "if SentenceTransformer loads it, evaluate it as st:"
 _OWN_CODE = (

@@ -65,8 +65,10 @@ def read_profiles(method: str) -> dict[str, Values]:
     """Return profile -> the settings that data/profiles.toml has for it."""
     profiles = {}
     for name, own in _PROFILES[method].items():
-        shared = [_PROFILES["like"][other] for other in own.pop("like", [])]
-        profiles[name] = dict(ChainMap(own, *shared))  # the first that has a setting decides
+        shared = [_PROFILES["like"][other] for other in own.get("like", [])]
+        values = dict(ChainMap(own, *shared))  # the first that has a setting decides
+        values.pop("like", None)
+        profiles[name] = values
     return profiles
 
 
@@ -300,8 +302,9 @@ def _identity(path: str, checksum: str) -> str:
         return f"{Path(path).name} {checksum}"
     # [CLS] is also what an encoder without a published name is evaluated by.
     reading = published_entry(path)
-    is_usual = reading is None or reading["pooling"] == "cls"
-    return checksum if is_usual else f"{checksum} read as {reading['name']}"
+    if reading is None or reading["pooling"] == "cls":
+        return checksum
+    return f"{checksum} read as {reading['name']}"
 
 
 def _rename(value: Any, names: dict[str, str]) -> Any:

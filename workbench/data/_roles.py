@@ -39,7 +39,7 @@ def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
 
     Raises DataError if there is none."""
     matches = {kind: _match_columns(kind, table, chosen) for kind in ROLES}
-    kinds = [kind for kind in ROLES if all(matches[kind].values())]
+    kinds: list[Kind] = [kind for kind in ROLES if all(matches[kind].values())]
     if not kinds:
         nearest = max(ROLES, key=lambda kind: sum(map(bool, matches[kind].values())))
         raise _missing_columns(table, nearest, matches[nearest])

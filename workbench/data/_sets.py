@@ -251,7 +251,9 @@ def _read_gold(entry: DataSet, table: Table, column: str) -> np.ndarray:
         allowed = f"a number from {low:g} to {high:g}" if entry.scale else "a finite number"
         gold = np.nan_to_num(table.numbers(column), nan=math.inf)
     for row in np.flatnonzero(np.isinf(gold) | (gold < low) | (gold > high)):
-        raise DataError(f"{table.at(row)}: {column} is {labels[row]!r}, not {allowed}; correct it")
+        raise DataError(
+            f"{table.at(int(row))}: {column} is {labels[row]!r}, not {allowed}; correct it"
+        )
     return gold
 
 

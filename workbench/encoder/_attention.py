@@ -59,9 +59,10 @@ class Packing(Places):
 
     @classmethod
     def of(cls, mask: Int[Tensor, "n l"]) -> "Packing":
+        rows, columns = mask.shape
         kept = mask.flatten().nonzero().squeeze(1)
         bias = torch.zeros(mask.shape).masked_fill_(mask == 0, torch.finfo(torch.float32).min)
-        return cls(*mask.shape, kept, kept % mask.shape[1], bias[:, None, None])
+        return cls(rows, columns, kept, kept % columns, bias[:, None, None])
 
     def unpack_heads(self, part: Tensor) -> Tensor:
         """Reshape [1, heads, t, w] to [n, heads, l, w]."""

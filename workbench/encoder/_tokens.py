@@ -162,6 +162,7 @@ def special_tokens(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     # Found by comparison: a tokenizer's post-processor has no names for the two sides.
     [alone] = token_ids(tokenizer, ["a"], special=False)
     [whole] = token_ids(tokenizer, ["a"])
-    count = len(alone)
-    place = next(i for i in range(len(whole)) if whole[i : i + count] == alone)
-    return tuple(whole[:place]), tuple(whole[place + count :])
+    starts = range(len(whole))
+    start = next(start for start in starts if whole[start : start + len(alone)] == alone)
+    end = start + len(alone)
+    return tuple(whole[:start]), tuple(whole[end:])

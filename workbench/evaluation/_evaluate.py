@@ -295,8 +295,11 @@ def _load(suites: Suites | Sequence[str] | str) -> Suites:
     names = [suites] if isinstance(suites, str) else suites
     if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
         return load_suites(names)
-    kinds = set(map(type, suites.values())) if isinstance(suites, Mapping) else set()
-    if not kinds or not kinds <= {Pairs, TransferTask}:
+    if (
+        not isinstance(suites, Mapping)
+        or not suites
+        or not {*map(type, suites.values())} <= {Pairs, TransferTask}
+    ):
         raise DataError(
             "suites must be names such as ['stsb-test', 'mr'], or scored pairs and "
             "transfer tasks by name"
@@ -370,7 +373,8 @@ def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
     """
     key = ["suite", "query_id", "query"]
     rows = []
-    for names, group in table.groupby(key, sort=False):
+    groups: Any = table.groupby(key, sort=False)
+    for names, group in groups:
         gold = group["gold"].to_numpy()
         scores = group["score"].to_numpy()
         rows.append([*names, kendall(gold, scores), ndcg(gold, scores), len(group)])

@@ -98,7 +98,8 @@ def _splits(
     for name, data in task.splits.items():
         classes = labels(data)
         lengths = [[len(text.split()) for text in side] for side in data.texts]
-        order[name] = np.lexsort([classes, *reversed(lengths)])  # then by class, as SentEval
+        keys: Any = [classes, *reversed(lengths)]  # by length, then by class, as SentEval
+        order[name] = np.lexsort(keys)
         x = next(vectors_of_sides)
         if len(data.texts) == 2:
             y = next(vectors_of_sides)

@@ -16,7 +16,7 @@ from transformers import set_seed
 
 from workbench.checkpoints import Checkpoint, EncodingSpec, find_checkpoint
 from workbench.config import ContrastiveConfig, TrainingConfig
-from workbench.data import Sentences
+from workbench.data import Pairs, Sentences
 from workbench.encoder import Encoder, TokenRows, has_no_dropout, unit_rows, weights_checksum
 from workbench.errors import DataError, EncoderError
 from workbench.methods.distributed import gather_rows
@@ -268,6 +268,24 @@ def require_kind(data: Any, kind: type | tuple[type, ...], trains_on: str) -> No
     if not isinstance(data, kind):
         name = getattr(data, "name", "the training set")
         raise DataError(f"{name}: {trains_on}, not on {type(data).__name__.lower()}; change train")
+
+
+def require_order(pairs: Pairs) -> None:
+    """Raise DataError unless gold has two different labels.
+
+    Equal ones say nothing about similarity.
+    """
+    if len(np.unique(pairs.gold)) < 2:
+        problem = f"{pairs.name}: all {len(pairs)} labels are {pairs.gold[0]:g}"
+        raise DataError(f"{problem}; training needs at least two different labels")
+
+
+def rank_labels(pairs: Pairs) -> np.ndarray:
+    """Return the rank of each label among the distinct labels.
+
+    As float32 targets, labels themselves could become equal.
+    """
+    return np.unique(pairs.gold, return_inverse=True)[1].reshape(-1)
 
 
 def gathered_views(

@@ -20,7 +20,14 @@ from workbench.data import Pairs, Triplets
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import DataError
 from workbench.losses import contrastive, cosent, mse, triplet
-from workbench.methods.base import Batch, Method, gathered_views, require_kind
+from workbench.methods.base import (
+    Batch,
+    Method,
+    gathered_views,
+    rank_labels,
+    require_kind,
+    require_order,
+)
 from workbench.methods.distributed import gather_rows
 
 
@@ -157,24 +164,6 @@ class CoSENT(Method):
         if isinstance(self.encoder, CrossEncoder):
             return self.encoder.score(sentence1, sentence2)
         return super().score(sentence1, sentence2)
-
-
-def require_order(pairs: Pairs) -> None:
-    """Raise DataError unless gold has two different labels.
-
-    Equal ones say nothing about similarity.
-    """
-    if len(np.unique(pairs.gold)) < 2:
-        problem = f"{pairs.name}: all {len(pairs)} labels are {pairs.gold[0]:g}"
-        raise DataError(f"{problem}; training needs at least two different labels")
-
-
-def rank_labels(pairs: Pairs) -> np.ndarray:
-    """Return the rank of each label among the distinct labels.
-
-    As float32 targets, labels themselves could become equal.
-    """
-    return np.unique(pairs.gold, return_inverse=True)[1].reshape(-1)
 
 
 def scale_labels(pairs: Pairs) -> np.ndarray:

@@ -15,7 +15,7 @@ from workbench.config import ListsConfig
 from workbench.data import Pairs
 from workbench.errors import DataError
 from workbench.losses import approx_ndcg, cosent_lists, graded_listmle, listnet
-from workbench.methods.base import Batch, Method, require_kind
+from workbench.methods.base import Batch, Method, rank_labels, require_kind
 from workbench.methods.distributed import gather_rows, max_over_processes
 from workbench.metrics import ranking_groups
 
@@ -63,8 +63,7 @@ class Lists(Method):
         if self.config.ranking in ("listnet", "approx_ndcg"):
             low, high = data.score_range
             return (data.gold - low) / (high - low)
-        # The rank of each label, because float32 must not make two labels equal.
-        return np.unique(data.gold, return_inverse=True)[1]
+        return rank_labels(data)
 
     def examples(self, data: Any) -> int:
         """Return the number of queries."""

@@ -15,9 +15,15 @@ from torch.nn.functional import cosine_similarity
 from workbench.config import MixedConfig
 from workbench.data import Pairs, Sentences
 from workbench.losses import cosent, cosine_matrix
-from workbench.methods.base import Batch, gathered_views, require_kind, training_sentences
+from workbench.methods.base import (
+    Batch,
+    gathered_views,
+    rank_labels,
+    require_kind,
+    require_order,
+    training_sentences,
+)
 from workbench.methods.composition import Composition
-from workbench.methods.cosent import rank_labels, require_order
 from workbench.methods.distributed import gather_rows
 from workbench.methods.rank_method import RankMethod
 from workbench.methods.teacher_lists import TeacherLists
@@ -86,7 +92,7 @@ class Mixed(RankMethod):
             # in the order of one process.
             rows = sides.T.ravel().tolist()
         if self.config.uses_e1:
-            batch["base"] = self.ranks.take(rows)
+            batch["base"] = self.ranks.targets.take(rows)
         batch["tokens"] = self.token_batch(
             self.composition.tokens, self.composition.token_places(rows)
         )
@@ -112,7 +118,7 @@ class Mixed(RankMethod):
         terms = self.teacher_lists.terms(self, scores, plain, batch["teachers"])
         if not (config.rank_weight or config.rank_lists):
             return terms
-        target = self.ranks.similarities(batch["base"], scores.device)
+        target = self.ranks.targets.similarities(batch["base"]).to(scores.device)
         if config.rank_lists:
             student = scores if config.lists_after_mlp else plain
             terms["rank_lists"] = config.rank_lists * self.teacher_lists.ranking_loss(

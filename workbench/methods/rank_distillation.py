@@ -1,6 +1,5 @@
 """E1 of RankEncoder: its ranks of a corpus as targets, and the loss of a student."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,14 +46,6 @@ class RankDistillation:
             similarity=config.similarity,
             stored=config.ranks == "stored",
         )
-
-    def take(self, rows: Sequence[int]) -> Tensor:
-        """Return the rows from which `similarities` computes the batch's targets."""
-        return self.targets.take(rows)
-
-    def similarities(self, taken: Tensor, device: torch.device) -> Float[Tensor, "n n"]:
-        """Return u_i . u_j of all processes' sentences, from what `take` returned."""
-        return self.targets.similarities(taken).to(device)
 
     def terms(
         self,

@@ -72,7 +72,7 @@ class RankTargets:
         return ranks
 
     def take(self, rows: Sequence[int]) -> Tensor:
-        """Return a batch's part of the targets.
+        """Return the rows from which `similarities` computes a batch's targets.
 
         These are rank vectors if stored, otherwise E1's embeddings.
         """

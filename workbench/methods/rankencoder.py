@@ -41,7 +41,7 @@ class RankEncoder(RankMethod):
     def collate(self, rows: Sequence[int]) -> Batch:
         second = np.asarray(rows) + self.start_of_second
         tokens = self.token_batch(self.tokens, np.concatenate([rows, second]))
-        return {"tokens": tokens, "base": self.ranks.take(rows)}
+        return {"tokens": tokens, "base": self.ranks.targets.take(rows)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         self._drop_mixture()
@@ -49,5 +49,5 @@ class RankEncoder(RankMethod):
         vectors = self.embed(batch["tokens"])
         scores = cosine_matrix(*gathered_views(vectors, self.head))
         contrastive = info_nce(scores, temperature=self.config.temperature)
-        target = self.ranks.similarities(batch["base"], scores.device)
+        target = self.ranks.targets.similarities(batch["base"]).to(scores.device)
         return terms | self.ranks.terms(self, contrastive, scores, target)

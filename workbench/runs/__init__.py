@@ -1,6 +1,7 @@
 """Runs on disk: the folder of one run, and the list of all."""
 
 from workbench.runs._listing import (
+    COMMON_FOLDERS as COMMON_FOLDERS,
     choose_runs as choose_runs,
     find_run as find_run,
     list_runs as list_runs,

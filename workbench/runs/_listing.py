@@ -22,10 +22,9 @@ _LAST = ["started", "seconds", "host", "path"]
 # A suite with one of these names has its measure in front: "spearman status".
 _TAKEN = {*_FIRST, *_LAST, "settings", "scores", "facts", "run", "failure", "start"}
 _TAKEN |= {name for each in RUN_CONFIGS.values() for name in each.model_fields}
-# Names of folders that do not tell encoders apart.
-_COMMON_NAME = re.compile(
-    r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?|[0-9a-f]{40}"
-)
+# Names of folders that do not tell encoders apart; a snapshot of the hub is a commit.
+COMMON_FOLDERS = r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?"
+_COMMON_NAME = re.compile(rf"{COMMON_FOLDERS}|[0-9a-f]{{40}}")
 # Name, sign, value; only = may have none, or an empty variable of a shell would select all runs.
 _FILTER = re.compile(r"(.+?)\s*(=|(?:!=|<=|>=|<|>)(?=\s*\S))\s*(.*)", re.DOTALL)
 # Methods of a series.

@@ -15,7 +15,7 @@ from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import RunError
 from workbench.files import cache_folder, remove_path
-from workbench.runs import Run, is_running, run_path
+from workbench.runs import COMMON_FOLDERS, Run, is_running, run_path
 from workbench.views._style import problem_html
 
 Encoders = Mapping[str, Any] | Sequence[Any] | None  # as `Ask` takes them
@@ -23,9 +23,7 @@ WORDS = "word-overlap"  # the name of `WordOverlap`, where an encoder can be nam
 SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces between words
 _BUNDLED = ["english-encoder"]  # the encoders if none is given
 # Parts of a path that do not distinguish encoders: common names of folders, and digests.
-_DULL = re.compile(
-    r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?|[0-9a-f]{8,}(-s\d+)?"
-)
+_DULL = re.compile(rf"{COMMON_FOLDERS}|[0-9a-f]{{8,}}(-s\d+)?")
 
 
 def label_encoders(encoders: Encoders) -> dict[str, Any]:

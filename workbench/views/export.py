@@ -59,6 +59,4 @@ def export_html(notebook: Path) -> Path:
     page, _ = exporter.from_notebook_node(content)
     # nbconvert loads require.js and MathJax from a network; nothing in our notebooks uses them.
     page = re.sub(r'<script src="https://[^"]*">\s*</script>', "", page)
-    target = notebook.with_suffix(".html")
-    target.write_text(page, encoding="utf-8")
-    return target
+    return write_page(notebook.with_suffix(".html"), page)

@@ -206,7 +206,7 @@ def cosine_by_gold(scores: Tables, suite: str | None = None, *, score: str = "co
     if suite is None:
         if table.empty:  # a transfer task has no pairs
             return _empty_figure("No scored pairs")
-        suite = table["suite"].iloc[0]
+        suite = str(table["suite"].iloc[0])
     rows = table.loc[table["suite"] == set_name(suite)]
     if missing := [label for label in scores if plain(label) not in set(rows["label"])]:
         known = ", ".join(table["suite"].unique())
@@ -431,7 +431,7 @@ def _draw_dots(table: pd.DataFrame, title: str) -> Figure:
     row_height = 35
     # Dots of several labels in a row are drawn below each other.
     if len(table) > len(rows):
-        row_height = 15 + 20 * table["label"].nunique()
+        row_height = 15 + 20 * len(set(table["label"]))
     return laid_out(
         figure,
         title,

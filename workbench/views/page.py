@@ -278,9 +278,14 @@ def slope_svg(view: QueryView) -> str:
 def _draw_line(ends: Sequence[tuple[float, float, float]], colour: str) -> str:
     """Draw a line from letter to letter, and a wider transparent one that reacts to the pointer.
 
-    ends: x, y and half the width of the letters, in pixels."""
+    ends: x, y and half the width of the letters, in pixels.
+    """
     path = ""
-    for (x, y, room), (to, down, other) in pairwise(ends):
-        path += f"M{x + room:g} {y:g}L{to - other:g} {down:g}"
+    for start, end in pairwise(ends):
+        x, y, half_width = start
+        from_right_edge = f"{x + half_width:g} {y:g}"
+        x, y, half_width = end
+        to_left_edge = f"{x - half_width:g} {y:g}"
+        path += f"M{from_right_edge}L{to_left_edge}"
     points = " ".join(f"{x:g},{y:g}" for x, y, _ in ends)
     return _LINE.format(path=path, colour=colour, points=points)

@@ -119,7 +119,8 @@ def phenomena(
     if base_shares:
         shares[name] = np.mean(list(base_shares.values()), axis=0)
     is_fixed = set(runs.loc[runs["label"] == name, "method"]) == {BaselineConfig.method}
-    for label, group in opponents.groupby("label", sort=False):
+    groups: Any = opponents.groupby("label", sort=False)
+    for label, group in groups:
         own = np.stack([_shares(pairs, path, "") for path in group["path"]])
         base = np.stack([base_shares[path] for path in group["base"]])
         shares[label] = own.mean(axis=0)

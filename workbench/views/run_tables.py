@@ -184,9 +184,10 @@ def with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
 
     The start is that of the first run that stored it.
     """
+    labels: Any = runs["label"]
     rows = [(run["label"], run["seed"], run["path"], "") for run in runs.to_dict("records")]
     # With several labels the table compares methods, and the starts would be rows between them.
-    if runs["label"].nunique() == 1:
+    if labels.nunique() == 1:
         for _, seed, path, _ in rows:
             if Run(path).has(BEFORE):
                 return [(BEFORE, seed, path, BEFORE), *rows]
