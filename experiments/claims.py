@@ -5,9 +5,10 @@
 A difference is that of the averages of the test sets, paired by seed: its mean, the standard
 deviation over seeds in parentheses, and in brackets the 95 per cent interval of Student's t over
 seeds. "Seeds and pairs" is the interval that also covers the sampling of the pairs; Holm's
-correction is over all rows of the table of claims. "Could show" is the smallest true difference
-that as many seeds detect in 80 of 100 cases. "All starts" is the mean over the English starts of a
-pooling, with the interval of t over starts; pairs that were kept for each of them are part of it.
+correction is over all rows of the table of claims. "Smallest detectable" is the smallest true
+difference that as many seeds detect in 80 of 100 cases. "All starts" is the mean over the English
+starts of a pooling, with the interval of t over starts; pairs that were kept for each of them are
+part of it.
 """
 
 from pathlib import Path
@@ -172,7 +173,7 @@ def differences(table: pd.DataFrame) -> list[Row]:
                     for start, one in of_starts.items()
                     if start != "world" and len(one.values) > 1
                 }
-                if "english-450" in several:  # which `english-450-b` is, made again
+                if "english-450" in several:  # of which `english-450-b` is a rebuild
                     several.pop("english-450-b", None)
                 if len(several) > 2:
                     rows.append(
@@ -203,7 +204,8 @@ def claims(rows: list[Row]) -> str:
         lines += [f"#### Claim {number}: {claim}", "", f"In the paper: {paper}.", ""]
         lines += [f"![Differences with their intervals](figures/claim-{number}.svg)", ""]
         heading = (
-            "start, pooling | seeds | difference (sd) [95%] | seeds and pairs | Holm p | could show"
+            "start, pooling | seeds | difference (sd) [95%] | seeds and pairs | Holm p "
+            "| smallest detectable"
         )
         own = [row for row in rows if row.claim == claim]
         named = any(row.place for row in own)

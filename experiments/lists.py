@@ -6,7 +6,7 @@ world: world-encoder trains on the bundled world. sick: english-encoder trains o
     SICK's pairs by shared sentences. Every pair belongs to one query, every recipe sees the same
     pairs for 150 steps: 8 queries with all their targets per step, or as many pairs at random. The
     settings of the grids below are chosen on dev (Spearman, seed 0, condition all). Conditions: all
-    queries; 100 or 30 of them, drawn with the seed; and bent, in which the gold of each query,
+    queries; 100 or 30 of them, drawn with the seed; and rescaled, in which the gold of each query,
     scaled to 0 to 1, is raised to its own power between 1/4 and 4.
 
 Prints means over the seeds on test and the differences from CoSENT over the batch with 95%
@@ -47,7 +47,7 @@ LISTS = {
 }
 RECIPES = {name: ("cosent", *recipe) for name, recipe in BATCH.items()}
 RECIPES |= {f"{name} in lists": ("lists", *recipe) for name, recipe in LISTS.items()}
-CONDITIONS = ("all", "100", "30", "bent")
+CONDITIONS = ("all", "100", "30", "rescaled")
 CASE = ["set", "recipe", "condition", "seed", "settings"]
 METRICS = ["spearman", "kcc", "ndcg"]
 
@@ -77,7 +77,7 @@ def under(data: Pairs, number: np.ndarray, condition: str, seed: int) -> Pairs:
     """Return the training pairs of a condition."""
     draw = np.random.default_rng(seed)
     low, high = data.score_range
-    if condition == "bent":
+    if condition == "rescaled":
         power = 4 ** draw.uniform(-1, 1, number.max() + 1)
         return replace(
             data, gold=low + (high - low) * ((data.gold - low) / (high - low)) ** power[number]
