@@ -383,7 +383,7 @@ def score_changes(run: Run, *, only_falls: bool = False) -> str:
     changes = []
     for suite, (score, _) in row["scores"].items():
         changes.append((suite, row["rankings"].get(f"{suite}:start", math.nan), score))
-    history = _history(run)
+    history = history_of(run)
     if "dev_spearman" in history:
         start = history["dev_spearman"].iloc[0]
         changes.append(("dev", start, kept_checkpoint(history)["dev_spearman"]))
@@ -414,11 +414,12 @@ def warning_of(run: Run) -> str:
 
 def is_its_start(run: Run) -> bool:
     """Return whether the training of a run kept the encoder that it began with."""
-    history = _history(run)
+    history = history_of(run)
     return not history.empty and kept_checkpoint(history)["step"] == 0
 
 
-def _history(run: Run) -> pd.DataFrame:
+def history_of(run: Run) -> pd.DataFrame:
+    """Return the history of a run, without rows and columns if it has none."""
     return run.history() if (run.path / "history.csv").is_file() else pd.DataFrame()
 
 
