@@ -446,20 +446,19 @@ def read_stored_table(path: Path, content: bytes | None = None) -> pd.DataFrame:
     Raises RunError if it cannot be read or has another form.
     """
     types: Any = _TABLES[path.name]
-    # A training that goes on writes its watched rankings again, to the last digit. Reading the
-    # larger tables so exactly would take longer.
+    # A training that goes on writes its watched rankings again, to the last digit: their numbers
+    # are converted by Python. Reading the larger tables so exactly would take longer.
     is_exact = path.name == "watched.csv"
     with _refuse_unreadable(path):
         table = pd.read_csv(
             path if content is None else BytesIO(content),
-            dtype=types,
+            dtype=str if is_exact else types,
             # Only a history has values that are missing: loss at step 0, dev between evaluations.
             na_filter=path.name == "history.csv",
-            float_precision="round_trip" if is_exact else None,
         )
         if missing := types.keys() - set(table):
             raise ValueError(f"it has no column {min(missing)}")
-    return table
+        return table.astype(types) if is_exact else table
 
 
 @contextmanager

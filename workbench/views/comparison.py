@@ -386,7 +386,7 @@ def compare(
         ValueError: Runs of one label read different data.
     """
     rows = run_tables.finished_rows(runs_root)
-    known = list(dict.fromkeys(suite for row in rows for suite in row["scores"]))
+    known = list(dict.fromkeys(suite for row in rows for suite in row["metrics"]))
     columns = [set_name(suite) for suite in suites] or known
     if unknown := set(columns) - set(known):
         where = f"of finished runs under {runs_root}"
@@ -404,7 +404,7 @@ def compare(
     for label, group in runs.groupby("label"):
         _require_same_data(str(label), group["facts"])
     scores = pd.DataFrame(
-        [{suite: score for suite, (score, _) in row.items()} for row in runs["scores"]]
+        [{name: metrics[name]["score"] for name in metrics} for metrics in runs["metrics"]]
     )
     # By label: mean and deviation over its seeds; a suite that no run of it has stays empty.
     table = scores.reindex(columns=columns).groupby(runs["label"]).agg(run_tables.format_spread)
@@ -429,14 +429,14 @@ def _test_labels(
     runs: pd.DataFrame, base: str, suites: Sequence[str], samples: int, alpha: float
 ) -> pd.DataFrame:
     """Return the tests of a Comparison; an average has no pairs of its own to test."""
-    scores_of = runs.set_index("path")["scores"].to_dict()
+    metrics_of = runs.set_index("path")["metrics"].to_dict()
     rows = []
     for run in with_opponents(runs, base).to_dict("records"):
         # A suite that only one of the two was scored on has no test, hence no mark.
-        in_both = run["scores"].keys() & scores_of[run["base"]].keys()
+        in_both = run["metrics"].keys() & metrics_of[run["base"]].keys()
         for suite in suites:
             if suite in in_both - AVERAGES.keys():
-                _, measure = run["scores"][suite]
+                measure = run["metrics"][suite]["measure"]
                 rows.append((run["label"], suite, measure, run["path"], run["base"]))
     tested = pd.DataFrame(rows, columns=["label", "suite", "measure", "path", "base"])
     # A correlation that is undefined has no test.

@@ -85,11 +85,11 @@ def published_table(paper: str, table: str) -> pd.DataFrame:
 
     Returns:
         Columns: table, model, method, task, value as published; row, column: the place in the
-        table; suite, metric: what measures the task, or ""; command: what reproduces the value, or
-        "" if nothing does; ours: the dataset whose size, or the setting of the command, that it is
-        compared with, or ""; demo: the command with the same changes on the bundled world, or "";
-        stated: the number that our catalogue or profile has for it, with ≠
-        if it is another, or "".
+        table; suite, metric: what measures the task, or "" (a metric without a suite is a column of
+        the history); command: what reproduces the value, or "" if nothing does; ours: the dataset
+        whose size, or the setting of the command, that it is compared with, or ""; demo: the
+        command with the same changes on the bundled world, or ""; stated: the number that our
+        catalogue or profile has for it, with ≠ if it is another, or "".
     """
     heading = read_shape(paper, "table", table)["heading"]
     file = project_path("data") / "published" / f"{paper}.csv"
@@ -181,8 +181,7 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
         lines[row, "published"] = dict(zip(of_row["column"], of_row["value"], strict=True))
         stated = of_row[of_row["stated"] != ""]
         here = dict(zip(stated["column"], stated["stated"], strict=True))
-        is_average = of_row["task"] == "row average"
-        reproduced: Any = of_row[(of_row["command"] != "") & ~is_average]
+        reproduced: Any = of_row[of_row["command"] != ""]
         empty = []
         means = []
         value: Any
@@ -200,7 +199,7 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
             measured.append(row)
             # An average of some of the sets would be another number than the paper's.
             if not empty:
-                averages = of_row.loc[is_average, "column"]
+                averages = of_row.loc[of_row["task"] == "row average", "column"]
                 here |= dict.fromkeys(averages, format_spread([np.mean(means)], 1))
     columns = dict.fromkeys(values["column"])
     index = pd.MultiIndex.from_tuples(list(lines))
@@ -277,22 +276,19 @@ def _measure_runs(value: Any, runs: Runs) -> list[float]:
 
 def _measure_run(run: Run, value: Any) -> float | None:
     number: Any = None
-    if value.suite:
-        number = run.metrics().get(value.suite, {}).get(value.metric)
-    elif value.task == "STS-B similar":
+    if value.metric == "similar":
         scores = run.scores()
         # Only the order of pairs that are similar by gold, which is harder.
-        scores = scores.loc[scores["suite"] == "stsb-test"]
+        scores = scores.loc[scores["suite"] == value.suite]
         similar = scores.loc[similar_third(scores["gold"], (0.0, 5.0))]
         number = spearman(similar["gold"], similar["predicted"])
+    elif value.suite:
+        number = run.metrics().get(value.suite, {}).get(value.metric)
     elif len(history := history_of(run)):
-        best = kept_checkpoint(history)
-        # Losses in the plane, which no paper multiplies by 100.
-        if value.task in ("uniformity", "alignment"):
-            return best.get(f"dev_{value.task}")
-        if value.task == "STS-B dev" and run.config.model_dump()["dev"] == "stsb-dev":
-            number = best["dev_spearman"]
-    return None if number is None else 100 * number
+        number = kept_checkpoint(history).get(value.metric)
+    # Losses in the plane are not multiplied by 100 in any paper.
+    unit = 1 if value.task in ("uniformity", "alignment") else 100
+    return None if number is None else unit * number
 
 
 def paper_figure(

@@ -52,8 +52,8 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     rows = []
     scored_suites = set()
     for row in finished_rows(runs_root):
-        scored_suites.update(row["scores"])
-        if name in row["scores"]:
+        scored_suites.update(row["metrics"])
+        if name in row["metrics"]:
             rows.append(row | _values_on(row, name))
     known_sets = {*dataset_names(), *AVERAGES}
     if not rows and name not in known_sets and suite_file(suite) is None:
@@ -89,13 +89,12 @@ def finished_rows(runs_root: str | Path) -> list[dict[str, Any]]:
 
 
 def _values_on(row: Mapping[str, Any], suite: str) -> dict[str, Any]:
-    # `read_row` has checked these files; its facts save reading them a second time.
-    metrics = Run(row["path"]).metrics(facts=row["facts"])
+    metrics = row["metrics"]
     # An average has no pairs of its own: those of its sets are added up.
     sets = [metrics[name] for name in AVERAGES.get(suite, [suite]) if name in metrics]
     return metrics[suite] | {
         "encoder": row["settings"]["encoder"],
-        "before": row["rankings"].get(f"{suite}:start"),
+        "before": metrics[suite].get("start"),
         "pairs": sum(values.get("n", 0) for values in sets),
         "queries": sum(values.get("queries", 0) for values in sets),
     }
@@ -337,7 +336,7 @@ def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:
     """
     name = set_name(suite)
     setting = ALIASES.get(setting, setting)
-    scored = [row for row in finished_rows(runs_root) if name in row["scores"]]
+    scored = [row for row in finished_rows(runs_root) if name in row["metrics"]]
     rows = [row for row in scored if setting in row["settings"]]
     if scored and not rows:
         settings = set[str]().union(*(row["settings"] for row in scored))
@@ -346,7 +345,7 @@ def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:
     values = [row["settings"][setting] for row in rows]
     keys = [str(value) if isinstance(value, list | dict) else value for value in values]
     dev = [read_or_warn(row["path"], read_dev) for row in rows]
-    test = [row["scores"][name][0] for row in rows]
+    test = [row["metrics"][name]["score"] for row in rows]
     table = pd.DataFrame({"label": label_runs(rows, [setting]), "value": keys})
     table["dev"] = np.array(dev, dtype=float)
     table["test"] = np.array(test, dtype=float)
@@ -381,8 +380,8 @@ def score_changes(run: Run, *, only_falls: bool = False) -> str:
     """
     row = read_row(run.path)
     changes = []
-    for suite, (score, _) in row["scores"].items():
-        changes.append((suite, row["rankings"].get(f"{suite}:start", math.nan), score))
+    for suite, values in row["metrics"].items():
+        changes.append((suite, values.get("start", math.nan), values["score"]))
     history = history_of(run)
     if "dev_spearman" in history:
         start = history["dev_spearman"].iloc[0]
