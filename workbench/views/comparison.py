@@ -138,34 +138,34 @@ def smallest_differences(
         2].
     """
     name = baseline_of(runs, baseline)
-    options: Any = {"suite": suite, "measure": measure_of(runs), "samples": samples}
-    resample = partial(resampled, bootstrap_values, **options)
+    stage = BEFORE if name == BEFORE else ""
     # Spearman of scored pairs, or accuracy of a transfer task; runs of one suite have one of them.
-    values = runs.set_index("path")
-    value_of = values[options["measure"]]
-    base_value_of = values["before"] if name == BEFORE else value_of
-    groups = defaultdict(list)
-    for run in with_opponents(runs, name).to_dict("records"):
-        path = run["path"]
-        base = read_or_warn(run["base"], partial(resample, stage=BEFORE if name == BEFORE else ""))
-        own = base and read_or_warn(path, resample)
-        if base and own:
-            difference = value_of[path] - base_value_of[run["base"]]
-            draws = np.subtract(own, base)
-            groups[run["label"]].append((run["base"], int(run["pairs"]), difference, draws))
+    measure = measure_of(runs)
+    options: Any = {"suite": suite, "measure": measure, "samples": samples}
+    resample = partial(resampled, bootstrap_values, **options)
+
+    def draws_of(run: Any) -> Any:
+        base = read_or_warn(run.base, partial(resample, stage=stage))
+        own = base and read_or_warn(run.path, resample)
+        return np.subtract(own, base) if base and own else None
+
+    opponents = with_opponents(runs, name)
+    base_values = opponents["base"].map(runs.set_index("path")["before" if stage else measure])
+    opponents["difference"] = opponents[measure] - base_values
+    opponents["draws"] = pd.Series(map(draws_of, opponents.itertuples()), opponents.index, object)
     is_trained = (runs.loc[runs["label"] == name, "method"] != BaselineConfig.method).any()
     rows = []
-    for label, group in groups.items():
-        bases, pairs, differences, draws = zip(*group, strict=True)
-        shares_base = len({*bases}) < len(bases)
+    for label, group in opponents.dropna(subset=["draws"]).groupby("label", sort=False):
         # Other seeds of the shared run would vary as much as the label's.
-        varying = 2 if is_trained and shares_base else 1
-        seed_std = seed_spread(np.array(differences)).std * math.sqrt(varying)
+        varying = 1 if group["base"].is_unique or not is_trained else 2
+        seed_std = seed_spread(group["difference"]).std * math.sqrt(varying)
+        pairs = int(group["pairs"].iloc[0])
+        draws = group["draws"].tolist()
         # The deviation over pairs falls with the root of their number; that over seeds does not.
         for times, n in product((0.25, 1, 4), seeds):
             pairs_std = float(effects_of_pairs(draws).std()) / math.sqrt(times)
             smallest = smallest_difference(float(seed_std), n, power=power, pairs_std=pairs_std)
-            rows.append((label, name, round(times * pairs[0]), n, smallest, seed_std, pairs_std))
+            rows.append((label, name, round(times * pairs), n, smallest, seed_std, pairs_std))
     return pd.DataFrame(
         rows, columns=["label", "against", "pairs", "seeds", "smallest", "seed_std", "pairs_std"]
     )
@@ -189,8 +189,8 @@ def with_opponents(runs: pd.DataFrame, baseline: str) -> Any:
         trained: Any = runs[runs["method"] != BaselineConfig.method]
         return trained.assign(base=trained["path"], base_seed=trained["seed"])
     is_base = runs["label"] == baseline
-    path_of_seed = runs[is_base].groupby("seed")["path"].last()
-    others = runs[~is_base]
+    path_of_seed: Any = runs[is_base].groupby("seed")["path"].last()
+    others: Any = runs[~is_base]
     # A seed that the baseline lacks is compared with its lowest.
     has_base = others["seed"].isin(path_of_seed.index)
     base_seed = others["seed"].where(has_base, path_of_seed.index.min())

@@ -52,9 +52,15 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     rows = []
     scored_suites = set()
     for row in finished_rows(runs_root):
-        scored_suites.update(row["metrics"])
-        if name in row["metrics"]:
-            rows.append(row | _values_on(row, name))
+        metrics = row["metrics"]
+        scored_suites.update(metrics)
+        if name in metrics:
+            values = {"encoder": row["settings"]["encoder"], "before": metrics[name].get("start")}
+            # An average has no pairs of its own: those of its sets are added up.
+            sets = [metrics[part] for part in AVERAGES.get(name, [name]) if part in metrics]
+            values["pairs"] = sum(of_set.get("n", 0) for of_set in sets)
+            values["queries"] = sum(of_set.get("queries", 0) for of_set in sets)
+            rows.append(row | metrics[name] | values)
     known_sets = {*dataset_names(), *AVERAGES}
     if not rows and name not in known_sets and suite_file(suite) is None:
         places = "of a finished run, and no such set or file"
@@ -86,18 +92,6 @@ def finished_rows(runs_root: str | Path) -> list[dict[str, Any]]:
         else:
             _LOG.warning("left out: %s: a copy of %s, so no further seed", path, original)
     return finished
-
-
-def _values_on(row: Mapping[str, Any], suite: str) -> dict[str, Any]:
-    metrics = row["metrics"]
-    # An average has no pairs of its own: those of its sets are added up.
-    sets = [metrics[name] for name in AVERAGES.get(suite, [suite]) if name in metrics]
-    return metrics[suite] | {
-        "encoder": row["settings"]["encoder"],
-        "before": metrics[suite].get("start"),
-        "pairs": sum(values.get("n", 0) for values in sets),
-        "queries": sum(values.get("queries", 0) for values in sets),
-    }
 
 
 def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") -> str:
@@ -163,10 +157,9 @@ def suite_scores(runs: pd.DataFrame) -> pd.DataFrame:
     for label, _, path, stage in with_start(runs):
         metrics = read_or_warn(path, partial(Run.metrics, stage=stage)) or {}
         for suite, whole in metrics.items():
-            parts = {suite: whole}
-            for name, subset in whole.get("subsets", {}).items():
-                parts[f"{suite}: {name}"] = subset
-            for part, scores in parts.items():
+            subsets = whole.get("subsets", {})
+            parts = {f"{suite}: {name}": subset for name, subset in subsets.items()}
+            for part, scores in {suite: whole, **parts}.items():
                 if measure in scores:
                     values[label, part].append(scores[measure])
     rows = [(*key, *seed_spread(of_seeds)) for key, of_seeds in values.items()]
