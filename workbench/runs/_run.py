@@ -248,11 +248,10 @@ class Run:
                     f"sha256 {entry['sha256'][:12]}, now {checksum[:12]}); {_REMEDY}"
                 )
             facts.setdefault("inputs", {})[role] = entry
-        merged = dict(recorded)
+        merged = recorded | facts
         for name, value in facts.items():
             if isinstance(value, dict):
-                value = recorded.get(name, {}) | value  # noqa: PLW2901
-            merged[name] = value
+                merged[name] = recorded.get(name, {}) | value
         if merged != recorded:
             with reraise_os_error(self.path):
                 write_json(self.path / "config.json", merged)
