@@ -23,7 +23,6 @@ from workbench.config import (
 from workbench.data import TRANSFER, dataset_names
 from workbench.data._catalogue import CATALOGUE
 from workbench.files import OWN_FILES
-from workbench.views.papers import read_papers
 
 PROJECT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted(
@@ -145,7 +144,8 @@ def test_every_published_value_of_a_method_has_its_command(
     assert not missing
 
 
-TASKS = {suite: task for task, suite in read_papers()["cosent"]["suites"].items()}
+with (PROJECT / "data" / "published" / "cosent.csv").open(encoding="utf-8", newline="") as table:
+    TASKS = {row["suite"]: row["task"] for row in csv.DictReader(table)}
 BACKBONES = {
     "bert-base-uncased": "BERT-base",
     "bert-large-uncased": "BERT-large",

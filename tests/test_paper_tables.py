@@ -31,7 +31,6 @@ from workbench.runs import Run
 from workbench.views import paper_figure, paper_table, runs_by_settings
 from workbench.views.papers import (
     commands,
-    demo_config,
     parse_command,
     published_table,
     read_papers,
@@ -215,7 +214,7 @@ def test_a_figure_is_drawn_from_runs_or_lists_their_commands(
     assert rows["command"].is_unique
     swept = [shape["setting"]] if "setting" in shape else []
     settings = "".join(f" --set {name}={shape['values'][0]}" for name in swept)
-    world = demo_config(parse_command(next(iter(shape["rows"].values())) + settings), *swept)
+    world = parse_command(next(iter(shape["demo"].values())) + settings)
     run = write_run(tmp_path, world, 1.0)
     history = finished(tmp_path / "other", world, {}).path / "history.csv"
     history.rename(run.path / "history.csv")

@@ -90,11 +90,14 @@ def run_notebook(
     config = CONFIGS[method].from_parameters(profile, seed, overrides)
     root = Path(runs_root).expanduser().resolve()
     notebook = notebook_of(config.method)
-    finished = finished_run(config, root)
-    if finished and _has_notebook(finished):
+    if finished := finished_run(config, root):
         path = finished.path
-        _LOG.info("%s is finished and used as it is; to run it again: workbench rm %s", path, path)
-        return finished
+        # A cell of the notebook may have failed after the run was finished.
+        if (path / "notebook.ipynb").is_file() and not finished.facts().get("failure"):
+            _LOG.info(
+                "%s is finished and used as it is; to run it again: workbench rm %s", path, path
+            )
+            return finished
     check_settings(config)
     # As the settings read them: a relative path must also be valid in the kernel's own folder.
     changed = {config.setting_name(name) for name in overrides or {}}
@@ -110,12 +113,6 @@ def run_notebook(
     with current.record_end():
         _execute_notebook(notebook, current.path / "notebook.ipynb", parameters)
     return current
-
-
-def _has_notebook(finished: Run) -> bool:
-    """Return whether a finished run has its notebook, and no cell of it failed."""
-    page = finished.path / "notebook.ipynb"
-    return page.is_file() and not finished.facts().get("failure")
 
 
 def notebook_of(method: str) -> Path:

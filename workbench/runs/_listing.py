@@ -62,7 +62,7 @@ def list_runs(
     suites = set()
     main_suites = []
     for row in rows:
-        main_suites.append(_main_suite(row["scores"]))
+        main_suites.append(_main_suite(row["metrics"]))
         values = _values_by_column(row, suites)
         values["start"] = values.get(f"{main_suites[-1]}:start")
         row.update(values | row)  # a setting never hides a fact of the run
@@ -98,18 +98,19 @@ def list_runs(
 
 
 def _values_by_column(row: Facts, suites: set[str]) -> Facts:
-    """Take settings, rankings and scores out of a row; return them by column, and add suites."""
+    """Take settings and metrics out of a row; return them by column, and add suites."""
     del row["facts"]
-    values = {}
+    columns = {}
     for name, value in row.pop("settings").items():
-        values[name] = "none" if value is None else value  # so that a filter can ask for it
-    for name, value in row.pop("rankings").items():
-        values[name] = round(100 * value, 2)
-    for suite, (score, measure) in row.pop("scores").items():
-        name = f"{measure} {suite}" if suite in _TAKEN else suite
-        values[name] = round(100 * score, 2)
-        suites.add(name)
-    return values
+        columns[name] = "none" if value is None else value  # so that a filter can ask for it
+    for suite, values in row.pop("metrics").items():
+        title = f"{values['measure']} {suite}" if suite in _TAKEN else suite
+        suites.add(title)
+        names = {title: "score"} | {f"{suite}:{name}": name for name in ("start", "kcc", "ndcg")}
+        for column, name in names.items():
+            if values.get(name) is not None:
+                columns[column] = round(100 * values[name], 2)
+    return columns
 
 
 def _satisfies(column: Any, sign: str, wanted: str) -> Any:
@@ -153,17 +154,16 @@ def read_rows(root: AnyPath) -> list[Facts]:
 def read_row(path: Path) -> Facts:
     """Return method, path and status of a run and, if it can be read, all else that is known.
 
-    That is its facts, settings, scores and failure. The scores are suite -> (score, "spearman" or
-    "accuracy"), the rankings "SUITE:kcc" and "SUITE:ndcg" -> mean over queries, of a run that is
-    finished, and "SUITE:start" the score before training.
+    That is its facts, settings, metrics and failure. The metrics are those of a run that is
+    finished, with "score" in [-1, 1], nan if undefined, its "measure", "spearman" or "accuracy",
+    and "start", the score before training, if it was measured.
     """
     row = {
         "method": path.parent.name,
         "path": str(path),
         "facts": {},
         "settings": {},
-        "scores": {},
-        "rankings": {},
+        "metrics": {},
     }
     try:
         run = Run(path)
@@ -183,24 +183,20 @@ def read_row(path: Path) -> Facts:
         if run.finished:
             row["status"] = "finished"
             start = run.metrics(BEFORE, facts) if run.has(BEFORE) else {}
-            for suite, values in run.metrics(facts=facts).items():
-                row["scores"][suite] = _score_of(values)
-                rankings = {"kcc": values.get("kcc"), "ndcg": values.get("ndcg")}
+            row["metrics"] = run.metrics(facts=facts)
+            for suite, values in row["metrics"].items():
+                values.update(_score_of(values))
                 if suite in start:
-                    rankings["start"], _ = _score_of(start[suite])
-                for name, value in rankings.items():
-                    if value is not None:
-                        row["rankings"][f"{suite}:{name}"] = value
+                    values["start"] = _score_of(start[suite])["score"]
     except Exception as problem:  # whatever is wrong with one run, the others are listed
         row |= {"status": "unreadable", "failure": str(problem)}
     return row
 
 
-def _score_of(values: Facts) -> tuple[float, str]:
-    """Return the score of a suite in [-1, 1], nan if undefined, and the name of its measure."""
+def _score_of(values: Facts) -> Facts:
     measure = "accuracy" if "accuracy" in values else "spearman"
     value = values.get(measure)
-    return float("nan" if value is None else value), measure
+    return {"score": float("nan" if value is None else value), "measure": measure}
 
 
 def _main_suite(metrics: Facts) -> str:

@@ -15,7 +15,7 @@ from typing import Any, NotRequired, Required
 
 import filelock
 import pandas as pd
-from pydantic import TypeAdapter, ValidationError, with_config
+from pydantic import TypeAdapter, with_config
 from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12
 
 from workbench.config import CONFIGS, RUN_CONFIGS, BaselineConfig, TrainingConfig
@@ -248,11 +248,10 @@ class Run:
                     f"sha256 {entry['sha256'][:12]}, now {checksum[:12]}); {_REMEDY}"
                 )
             facts.setdefault("inputs", {})[role] = entry
-        merged = dict(recorded)
+        merged = recorded | facts
         for name, value in facts.items():
             if isinstance(value, dict):
-                value = recorded.get(name, {}) | value  # noqa: PLW2901
-            merged[name] = value
+                merged[name] = recorded.get(name, {}) | value
         if merged != recorded:
             with reraise_os_error(self.path):
                 write_json(self.path / "config.json", merged)
@@ -289,7 +288,7 @@ class Run:
         facts: Those of this run, if they have been read already.
         """
         path, content = self._content(FINISHED, stage, facts)
-        return _validate_json(path, content, _METRICS)
+        return read_json(path, _METRICS, content)
 
     def scores(self, stage: str = "") -> pd.DataFrame:
         """Return suite, subset, pair_id, gold, predicted."""
@@ -356,8 +355,7 @@ class Run:
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
     def _table(self, name: str, stage: str) -> pd.DataFrame:
-        path, content = self._content(name, stage)
-        return _read_csv(path, content)
+        return read_stored_table(*self._content(name, stage))
 
     def _content(self, name: str, stage: str, facts: Facts | None = None) -> tuple[Path, bytes]:
         """Return path and content of a file after comparing the content with what was written."""
@@ -365,7 +363,8 @@ class Run:
         if not path.is_file():
             unfinished = "the run is not finished: run it again and it goes on"
             raise RunError(f"{path} is missing; {_REMEDY if self.finished else unfinished}")
-        content = _read_bytes(path)
+        with _refuse_unreadable(path):
+            content = path.read_bytes()
         if facts is None:
             facts = self.facts()
         written = facts.get("files", {}).get(_name_in_run(stage, name))
@@ -429,62 +428,48 @@ def is_running(path: Path) -> bool:
         return False
 
 
-def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT) -> Any:
-    """Return the content of a JSON file.
+def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT, content: bytes | None = None) -> Any:
+    """Return the content of a JSON file, which may have been read already.
 
     Raises RunError if it cannot be read or has another form.
     """
-    return _validate_json(path, _read_bytes(path), kind)
+    with _refuse_unreadable(path):
+        return kind.validate_json(path.read_bytes() if content is None else content)
 
 
-def _validate_json(path: Path, content: bytes, kind: TypeAdapter) -> Any:
-    try:
-        return kind.validate_json(content)
-    except ValidationError as problem:
-        raise _refuse_file(path, problem) from None
-
-
-def read_stored_table(path: Path) -> pd.DataFrame:
-    """Return a table of a run, such as its scores.csv.
+def read_stored_table(path: Path, content: bytes | None = None) -> pd.DataFrame:
+    """Return a table of a run, such as its scores.csv, whose content may have been read already.
 
     Text stays text, such as an id "007" or a sentence "nan".
 
     Raises RunError if it cannot be read or has another form.
     """
-    return _read_csv(path, _read_bytes(path))
-
-
-def _read_csv(path: Path, content: bytes) -> pd.DataFrame:
     types: Any = _TABLES[path.name]
     # A training that goes on writes its watched rankings again, to the last digit: their numbers
     # are converted by Python. Reading the larger tables so exactly would take longer.
     is_exact = path.name == "watched.csv"
-    try:
+    with _refuse_unreadable(path):
         table = pd.read_csv(
-            BytesIO(content),
+            path if content is None else BytesIO(content),
             dtype=str if is_exact else types,
             # Only a history has values that are missing: loss at step 0, dev between evaluations.
             na_filter=path.name == "history.csv",
         )
-        missing = types.keys() - set(table)
-        if not missing:
-            return table.astype(types) if is_exact else table
-    except ValueError as problem:
-        raise _refuse_file(path, problem) from None
-    raise _refuse_file(path, f"it has no column {min(missing)}")
+        if missing := types.keys() - set(table):
+            raise ValueError(f"it has no column {min(missing)}")
+        return table.astype(types) if is_exact else table
 
 
-def _read_bytes(path: Path) -> bytes:
+@contextmanager
+def _refuse_unreadable(path: Path) -> Iterator[None]:
+    """Raise what goes wrong in reading a file as a RunError."""
     try:
-        return path.read_bytes()
-    except OSError as problem:
-        raise _refuse_file(path, problem.strerror) from None
-
-
-def _refuse_file(path: Path, why: object) -> RunError:
-    # A training goes on without its watched rankings.
-    remedy = "restore or delete it" if path.name == "watched.csv" else _REMEDY
-    return RunError(f"{path} cannot be read ({first_problem(why)}); {remedy}")
+        yield
+    except (OSError, ValueError) as problem:
+        why = getattr(problem, "strerror", problem)
+        # A training goes on without its watched rankings.
+        remedy = "restore or delete it" if path.name == "watched.csv" else _REMEDY
+        raise RunError(f"{path} cannot be read ({first_problem(why)}); {remedy}") from None
 
 
 def _write_facts(file: Path, config: RunConfig, contents: dict[str, str]) -> None:

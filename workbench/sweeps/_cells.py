@@ -235,16 +235,12 @@ class Sweep:
 
     def command(self, cell: Cell) -> list[str]:
         """Return the command line that runs a cell."""
-        words = [sys.executable, "-m", "workbench", "run", cell.method]
-        words += ["--profile", cell.profile]
-        words += ["--seed", str(cell.seed)]
-        words += ["--runs", str(self.root)]
+        start = [sys.executable, "-m", "workbench", "run", cell.method]
+        options = ["--profile", cell.profile, "--seed", str(cell.seed), "--runs", str(self.root)]
         if not self.notebook:
-            words.append("--no-notebook")
-        words.append("--")  # a value may begin with a dash
-        for name, value in cell.overrides.items():
-            words.append(f"{name}={setting_text(value)}")
-        return words
+            options.append("--no-notebook")
+        settings = [f"{name}={setting_text(value)}" for name, value in cell.overrides.items()]
+        return [*start, *options, "--", *settings]  # a value may begin with a dash
 
     def start(self, cell: Cell, **environment: str) -> subprocess.Popen[bytes]:
         """Start a cell as a process that writes to its log and ends with this one.
@@ -293,11 +289,9 @@ class Sweep:
 
     def missing_stages(self) -> list[list[Cell]]:
         """Return the cells that are not finished: those that need no other, then those that do."""
-        first: list[Cell] = []
-        second: list[Cell] = []
-        for cell in self.cells:
-            if self.read(cell)["state"] != "finished":
-                (second if cell.needs else first).append(cell)
+        missing = [cell for cell in self.cells if self.read(cell)["state"] != "finished"]
+        first = [cell for cell in missing if not cell.needs]
+        second = [cell for cell in missing if cell.needs]
         return [first, second]
 
     def table(self) -> pd.DataFrame:

@@ -173,19 +173,13 @@ def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, st
         raise SettingError(
             f"a cell has num_processes={size}, but only {len(gpus)} GPUs are visible"
         )
-    workers = []
-    for first in range(0, len(gpus) - size + 1, size):
-        workers.append({"CUDA_VISIBLE_DEVICES": ",".join(gpus[first : first + size])})
-    if jobs:
-        del workers[jobs:]
-    if not workers:
-        workers = [{} for _ in range(jobs or 1)]
+    firsts = range(0, len(gpus) - size + 1, size)
+    own_gpus = [{"CUDA_VISIBLE_DEVICES": ",".join(gpus[first : first + size])} for first in firsts]
+    workers = own_gpus[: jobs or None] or [{}] * (jobs or 1)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     # More threads than cores would slow all cells down.
     threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // len(workers))))
-    for environment in workers:
-        environment["OMP_NUM_THREADS"] = threads
-    return workers
+    return [worker | {"OMP_NUM_THREADS": threads} for worker in workers]
 
 
 def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:

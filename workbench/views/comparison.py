@@ -4,11 +4,11 @@ import html
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from itertools import chain, product
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from workbench.views import run_tables
 from workbench.views.run_tables import BEFORE, measure_of, read_or_warn
 
 _IDENTITY = ["subset", "pair_id", "gold"]  # of a scored pair
+_TEST = list(PermutationTest._fields)
 _LATEX = {"±": r"$\pm$", " ↑": r"$^{\uparrow}$", " ↓": r"$^{\downarrow}$"}
 
 
@@ -82,17 +83,13 @@ def paired_tests(
     name = baseline_of(runs, baseline)
     options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
     rows = []
-    for run, path, seed in with_opponents(runs, name):
+    for run in with_opponents(runs, name).to_dict("records"):
         # A run is compared with its own start, or with the baseline's run of its seed.
-        options["base"] = (path, BEFORE if name == BEFORE else "")
-        interval = read_or_warn(run["path"], partial(resampled, bootstrap_interval, **options))
-        if not interval:
-            continue
-        test = read_or_warn(run["path"], partial(resampled, permutation_test, **options))
-        if test:
-            of_run = run["label"], run["seed"], f"{name}, seed {seed}"
-            _difference, p_value = test
-            rows.append((*of_run, *interval, p_value, int(run["pairs"])))
+        options["base"] = (run["base"], BEFORE if name == BEFORE else "")
+        tested = read_or_warn(run["path"], partial(resampled, _interval_and_test, **options))
+        if tested:
+            against = f"{name}, seed {run['base_seed']}"
+            rows.append((run["label"], run["seed"], against, *tested, int(run["pairs"])))
     table = pd.DataFrame(
         rows, columns=["label", "seed", "against", "difference", "low", "high", "p_value", "pairs"]
     )
@@ -105,6 +102,12 @@ def paired_tests(
     over_seeds = table.groupby("label")["difference"]
     table = table.assign(mean=over_seeds.transform("mean"), std=over_seeds.transform("std"))
     return table.join(intervals_over_seeds, on="label")
+
+
+def _interval_and_test(*scores: Any, **options: Any) -> list[float]:
+    """Return the interval of a difference, and its p-value."""
+    test = permutation_test(*scores, **options)
+    return [*bootstrap_interval(*scores, **options), test.p_value]
 
 
 def smallest_differences(
@@ -135,34 +138,34 @@ def smallest_differences(
         2].
     """
     name = baseline_of(runs, baseline)
+    stage = BEFORE if name == BEFORE else ""
     # Spearman of scored pairs, or accuracy of a transfer task; runs of one suite have one of them.
     measure = measure_of(runs)
-    values = runs.set_index("path")
     options: Any = {"suite": suite, "measure": measure, "samples": samples}
     resample = partial(resampled, bootstrap_values, **options)
-    groups: dict[str, list[tuple[Any, ...]]] = {}
-    for run, path, _ in with_opponents(runs, name):
-        stage = BEFORE if name == BEFORE else ""
-        base = read_or_warn(path, partial(resample, stage=stage))
-        own = base and read_or_warn(run["path"], resample)
-        if not (base and own):
-            continue
-        draws = np.subtract(own, base)
-        difference = run[measure] - (run["before"] if name == BEFORE else values[measure][path])
-        groups.setdefault(run["label"], []).append((path, int(run["pairs"]), difference, draws))
-    is_trained = bool({*runs.loc[runs["label"] == name, "method"]} - {BaselineConfig.method})
+
+    def draws_of(run: Any) -> Any:
+        base = read_or_warn(run.base, partial(resample, stage=stage))
+        own = base and read_or_warn(run.path, resample)
+        return np.subtract(own, base) if base and own else None
+
+    opponents = with_opponents(runs, name)
+    base_values = opponents["base"].map(runs.set_index("path")["before" if stage else measure])
+    opponents["difference"] = opponents[measure] - base_values
+    opponents["draws"] = pd.Series(map(draws_of, opponents.itertuples()), opponents.index, object)
+    is_trained = (runs.loc[runs["label"] == name, "method"] != BaselineConfig.method).any()
     rows = []
-    for label, group in groups.items():
-        bases, pairs, differences, draws = zip(*group, strict=True)
-        shares_base = len({*bases}) < len(bases)
+    for label, group in opponents.dropna(subset=["draws"]).groupby("label", sort=False):
         # Other seeds of the shared run would vary as much as the label's.
-        varying = 2 if is_trained and shares_base else 1
-        seed_std = seed_spread(np.array(differences)).std * math.sqrt(varying)
+        varying = 1 if group["base"].is_unique or not is_trained else 2
+        seed_std = seed_spread(group["difference"]).std * math.sqrt(varying)
+        pairs = int(group["pairs"].iloc[0])
+        draws = group["draws"].tolist()
         # The deviation over pairs falls with the root of their number; that over seeds does not.
         for times, n in product((0.25, 1, 4), seeds):
             pairs_std = float(effects_of_pairs(draws).std()) / math.sqrt(times)
             smallest = smallest_difference(float(seed_std), n, power=power, pairs_std=pairs_std)
-            rows.append((label, name, round(times * pairs[0]), n, smallest, seed_std, pairs_std))
+            rows.append((label, name, round(times * pairs), n, smallest, seed_std, pairs_std))
     return pd.DataFrame(
         rows, columns=["label", "against", "pairs", "seeds", "smallest", "seed_std", "pairs_std"]
     )
@@ -177,22 +180,21 @@ def baseline_of(runs: pd.DataFrame, baseline: str) -> str:
     return name
 
 
-def with_opponents(runs: pd.DataFrame, baseline: str) -> Iterator[tuple[dict[str, Any], str, int]]:
-    """Yield each other run with path and seed of the baseline's run of its seed, or of its first.
+def with_opponents(runs: pd.DataFrame, baseline: str) -> Any:
+    """Return the other runs with `base` and `base_seed`, the baseline's run of a seed or its first.
 
     For "before" this is the run itself; evaluated encoders, which were not trained, are left out.
     """
+    if baseline == BEFORE:
+        trained: Any = runs[runs["method"] != BaselineConfig.method]
+        return trained.assign(base=trained["path"], base_seed=trained["seed"])
     is_base = runs["label"] == baseline
-    path_of_seed = dict(zip(runs.loc[is_base, "seed"], runs.loc[is_base, "path"], strict=True))
-    for run in runs.loc[~is_base].to_dict("records"):
-        seed = run["seed"]
-        if baseline == BEFORE:
-            if run["method"] != BaselineConfig.method:
-                yield run, run["path"], seed
-        elif path_of_seed:
-            # A seed that the baseline lacks is compared with its lowest.
-            base_seed = seed if seed in path_of_seed else min(path_of_seed)
-            yield run, path_of_seed[base_seed], base_seed
+    path_of_seed: Any = runs[is_base].groupby("seed")["path"].last()
+    others: Any = runs[~is_base]
+    # A seed that the baseline lacks is compared with its lowest.
+    has_base = others["seed"].isin(path_of_seed.index)
+    base_seed = others["seed"].where(has_base, path_of_seed.index.min())
+    return others.assign(base=base_seed.map(path_of_seed), base_seed=base_seed)
 
 
 def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
@@ -274,57 +276,35 @@ def resampled(
     Raises RunError if a run cannot be read or has no pairs of the suite, ValueError if the two
     scored different pairs.
     """
-    pairs, predicted = _scores_on(run, suite, stage, base)
+    pairs, *predicted = _scores_on(run, suite, stage, base)
     return list(resample(pairs["gold"], *predicted, sets=pairs["suite"].tolist(), **options))
 
 
-def _scores_on(
-    run: Run, suite: str, stage: str = "", base: tuple[Any, ...] = ()
-) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
-    """Return the columns of the pairs, and the scores of the run and of the base, if any."""
+def _scores_on(run: Run, suite: str, stage: str = "", base: tuple[Any, ...] = ()) -> list[Any]:
+    """Return the pairs as a table, and the scores of the run and of the base, if any."""
     pairs = _scored_pairs(run, stage, suite)
     if not base:
-        return pairs, [pairs["predicted"]]
+        return [pairs, pairs["predicted"]]
     base_run = Run(base[0])
     other = _scored_pairs(base_run, base[1], suite)
-    if not all(np.array_equal(pairs[column], other[column]) for column in _IDENTITY):
+    if not pairs[_IDENTITY].equals(other[_IDENTITY]):
         own_file = run.path / stage / "scores.csv"
         base_file = base_run.path / base[1] / "scores.csv"
         raise ValueError(
             f"{own_file} and {base_file} have different pairs of {suite!r}; score both "
             "runs on one version of the set"
         )
-    return pairs, [pairs["predicted"], other["predicted"]]
+    return [pairs, pairs["predicted"], other["predicted"]]
 
 
-def _scored_pairs(run: Run, stage: str, suite: str) -> dict[str, np.ndarray]:
-    """Return column -> values of the pairs of a suite, or of all sets of an average."""
-    file = run.path / stage / "scores.csv"
-    parts = _read_columns(str(run.path), stage, run_tables.time_changed(file))
+def _scored_pairs(run: Run, stage: str, suite: str) -> pd.DataFrame:
+    """Return the pairs of a suite, or of all sets of an average."""
+    parts = run_tables.rows_by_suite(run, "scores", stage)
     sets = AVERAGES.get(suite, [set_name(suite)])
     if missing := [name for name in sets if name not in parts]:
+        file = run.path / stage / "scores.csv"
         raise RunError(f"{file} has no pairs of {', '.join(missing)}; run it again")
-    if len(sets) == 1:
-        return parts[sets[0]]
-    return {
-        column: np.concatenate([parts[name][column] for name in sets])
-        for column in ("suite", *_IDENTITY, "predicted")
-    }
-
-
-@lru_cache(maxsize=64)
-def _read_columns(path: str, stage: str, _changed: int) -> dict[str, dict[str, np.ndarray]]:
-    """Return suite -> column -> values, as arrays, which are quicker to compare than frames.
-
-    The time of the last change is only part of the cache's key.
-    """
-    table = Run(path).scores(stage)
-    columns = {column: table[column].to_numpy() for column in ("suite", *_IDENTITY, "predicted")}
-    rows_of = table.groupby("suite", sort=False).indices
-    return {
-        str(suite): {column: values[rows] for column, values in columns.items()}
-        for suite, rows in rows_of.items()
-    }
+    return pd.concat([parts[name] for name in sets])
 
 
 @dataclass(frozen=True)
@@ -406,7 +386,7 @@ def compare(
         ValueError: Runs of one label read different data.
     """
     rows = run_tables.finished_rows(runs_root)
-    known = list(dict.fromkeys(suite for row in rows for suite in row["scores"]))
+    known = list(dict.fromkeys(suite for row in rows for suite in row["metrics"]))
     columns = [set_name(suite) for suite in suites] or known
     if unknown := set(columns) - set(known):
         where = f"of finished runs under {runs_root}"
@@ -424,7 +404,7 @@ def compare(
     for label, group in runs.groupby("label"):
         _require_same_data(str(label), group["facts"])
     scores = pd.DataFrame(
-        [{suite: score for suite, (score, _) in row.items()} for row in runs["scores"]]
+        [{name: metrics[name]["score"] for name in metrics} for metrics in runs["metrics"]]
     )
     # By label: mean and deviation over its seeds; a suite that no run of it has stays empty.
     table = scores.reindex(columns=columns).groupby(runs["label"]).agg(run_tables.format_spread)
@@ -449,21 +429,18 @@ def _test_labels(
     runs: pd.DataFrame, base: str, suites: Sequence[str], samples: int, alpha: float
 ) -> pd.DataFrame:
     """Return the tests of a Comparison; an average has no pairs of its own to test."""
-    opponents = [(run, base_path) for run, base_path, _ in with_opponents(runs, base)]
-    scored: Any = runs.set_index("path")["scores"]
-    tested = []
-    for number, (run, base_path) in enumerate(opponents):
-        # A suite that only one of the two was scored on has no test, hence no mark.
-        in_both = run["scores"].keys() & scored[base_path].keys()
-        tested += [(suite, number) for suite in suites if suite in in_both - AVERAGES.keys()]
-    results = _stored_tests(opponents, tested, samples)
+    metrics_of = runs.set_index("path")["metrics"].to_dict()
     rows = []
-    for suite, number in tested:
-        if (suite, number) in results:
-            label = opponents[number][0]["label"]
-            rows.append((label, suite, *results[suite, number]))
+    for run in with_opponents(runs, base).to_dict("records"):
+        # A suite that only one of the two was scored on has no test, hence no mark.
+        in_both = run["metrics"].keys() & metrics_of[run["base"]].keys()
+        for suite in suites:
+            if suite in in_both - AVERAGES.keys():
+                measure = run["metrics"][suite]["measure"]
+                rows.append((run["label"], suite, measure, run["path"], run["base"]))
+    tested = pd.DataFrame(rows, columns=["label", "suite", "measure", "path", "base"])
     # A correlation that is undefined has no test.
-    tests: Any = pd.DataFrame(rows, columns=["label", "suite", "difference", "p_value"]).dropna()
+    tests: Any = tested.join(_stored_tests(tested, samples)).dropna()
     by_label = tests.groupby(["label", "suite"], sort=False)
     table = by_label.agg({"difference": "mean", "p_value": "max"}).reset_index()
     # A verdict must hold in every seed.
@@ -476,32 +453,27 @@ def _test_labels(
     return table.assign(adjusted=adjusted, verdict=verdict)
 
 
-def _stored_tests(
-    opponents: Sequence[tuple[dict[str, Any], str]], tested: Sequence[tuple[str, int]], samples: int
-) -> dict[tuple[str, int], Any]:
+def _stored_tests(tested: pd.DataFrame, samples: int) -> pd.DataFrame:
     """Return `_run_tests`, from the cache folder if the files of scores are the same as then."""
-    pairs = [[run["path"], base_path] for run, base_path in opponents]
-    paths = dict.fromkeys(chain.from_iterable(pairs))
-    changed = {path: run_tables.time_changed(Path(path) / "scores.csv") for path in paths}
-    # 2 is the version of the computation: a change of the test makes a new entry.
-    key = text_checksum(json.dumps([2, samples, pairs, changed, tested]))
+    paths = pd.unique(tested[["path", "base"]].to_numpy().ravel())
+    changed = [run_tables.time_changed(Path(path) / "scores.csv") for path in paths]
+    # 3 is the version of the computation: a change of the test makes a new entry.
+    key = text_checksum(json.dumps([3, samples, tested.to_dict("split"), changed]))
     entry = cache_folder() / "comparisons" / f"{key[:32]}.json"
     with suppress(OSError, ValueError):
         stored = json.loads(entry.read_bytes())
-        return dict(zip(tested, stored, strict=True))
-    results = _run_tests(opponents, tested, samples)
+        return pd.DataFrame(stored, tested.index, _TEST, dtype=float)
+    tests = _run_tests(tested, samples)
     # If a run was left out, its warning must appear again the next time.
-    if len(results) == len(tested):
+    if len(tests) == len(tested):
         with suppress(OSError):  # a folder that cannot be written only costs time
             entry.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(entry) as file:
-                json.dump([results[test] for test in tested], file)
-    return results
+                json.dump(tests.loc[tested.index].to_numpy().tolist(), file)
+    return tests
 
 
-def _run_tests(
-    opponents: Sequence[tuple[dict[str, Any], str]], tested: Sequence[tuple[str, int]], samples: int
-) -> dict[tuple[str, int], PermutationTest]:
+def _run_tests(tested: pd.DataFrame, samples: int) -> pd.DataFrame:
     """Test each run against its opponent, all of one opponent and suite at once.
 
     Unreadable runs are left out.
@@ -510,16 +482,15 @@ def _run_tests(
     """
     # All runs of one opponent and suite share the coins and the opponent's ranks.
     groups = defaultdict(list)
-    for suite, number in tested:  # by run, so that each file is read once
-        run, base_path = opponents[number]
-        scores = read_or_warn(run["path"], partial(_scores_on, suite=suite, base=(base_path, "")))
-        if scores:
-            pairs, predicted = scores
-            measure = run["scores"][suite][1]
-            groups[suite, measure, base_path].append((number, pairs["gold"], *predicted))
+    test: Any
+    for test in tested.itertuples():  # by run, so that each file is read once
+        read = partial(_scores_on, suite=test.suite, base=(test.base, ""))
+        if scores := read_or_warn(test.path, read):
+            groups[test.suite, test.measure, test.base].append((test.Index, *scores))
     results = {}
-    for (suite, measure, _), members in groups.items():
-        numbers, golds, predicted, others = zip(*members, strict=True)
-        tests = permutation_tests(golds[0], predicted, others[0], measure=measure, samples=samples)
-        results |= {(suite, number): test for number, test in zip(numbers, tests, strict=True)}
-    return results
+    for (_, measure, _), members in groups.items():
+        numbers, pairs, predicted, others = zip(*members, strict=True)
+        gold = pairs[0]["gold"]
+        tests = permutation_tests(gold, predicted, others[0], measure=measure, samples=samples)
+        results |= dict(zip(numbers, tests, strict=True))
+    return pd.DataFrame.from_dict(results, "index", columns=_TEST)

@@ -1,13 +1,14 @@
 """Tables and figures of the papers: published values, and our runs of the same settings.
 
-The values are in data/published/*.csv, the commands in data/published/*.toml."""
+The values, and what reproduces them, are in data/published/*.csv, figures in *.toml there."""
 
-import re
 import shlex
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ import pandas as pd
 import plotly.graph_objects as go
 from IPython.display import HTML, display
 
-from workbench.config import CONFIGS, RUN_CONFIGS, BaselineConfig, TrainingConfig, setting_text
-from workbench.data import AVERAGES, describe
-from workbench.errors import RunError, SettingError, WorkbenchError
+from workbench.config import RUN_CONFIGS, BaselineConfig, TrainingConfig, setting_text
+from workbench.data import describe
+from workbench.errors import RunError, WorkbenchError
 from workbench.files import project_path, set_name
 from workbench.metrics import similar_third, spearman
 from workbench.runs import Run
@@ -29,6 +30,7 @@ from workbench.views.notebooks import table_html
 from workbench.views.run_tables import (
     finished_rows,
     format_spread,
+    history_of,
     kept_checkpoint,
     read_dev,
     read_or_warn,
@@ -36,17 +38,11 @@ from workbench.views.run_tables import (
 
 Config = TrainingConfig | BaselineConfig
 Runs = Mapping[str, Sequence[Run]]  # as `runs_by_settings` returns them
-_TRANSFER = AVERAGES["transfer-average"]
-_KEY = ["model", "method", "task"]
-_TITLES = {"dev": "dev", "kcc": "KCC", "ndcg": "NDCG"}  # of scores; that of a suite is its name
-# The first that a table has is shown with "demo".
-_LEADS = ("average", "STS-B dev", "STS-B", "transfer average")
-# What a table may replace of its paper's .toml.
-_NAMES = ("profiles", "encoders", "sets", "suites", "commands")
-# Settings that stay the bundled world's own.
-_OF_THE_DATA = {"encoder", "teachers", "suites", "base", "batch_size", "subvector"}
-# Settings of a method that a paper's profile may change.
-_OF_THE_METHOD = ("ranking", "compose")
+# Kind of a figure of histories -> the column that it needs, and what draws it.
+_CURVES = {
+    "curve": ("loss", figures.training_curve),
+    "path": ("dev_alignment", figures.alignment_uniformity_path),
+}
 
 
 def runs_by_settings(root: str | Path) -> Runs:
@@ -57,12 +53,11 @@ def runs_by_settings(root: str | Path) -> Runs:
     Example:
         runs = runs_by_settings("runs")
     """
-    runs: dict[str, list[Run]] = {}
+    runs = defaultdict(list)
     for row in finished_rows(root):
         config = RUN_CONFIGS[row["method"]](**row["settings"])
-        of_seeds = runs.setdefault(settings_key(config), [])
-        of_seeds.append(Run(row["path"]))
-    return runs
+        runs[settings_key(config)].append(Run(row["path"]))
+    return dict(runs)
 
 
 def settings_key(config: Config) -> str:
@@ -78,13 +73,10 @@ def read_papers() -> dict[str, dict[str, Any]]:
 
 
 def read_shape(paper: str, kind: str, number: int | str) -> dict[str, Any]:
-    """Return the .toml entry of a "table" or "figure", with what it shares with its paper."""
+    """Return the .toml entry of a "table" or "figure", with its heading."""
     whole = read_papers()[paper]
-    shape = dict(whole[f"{kind}s"][str(number)])
-    for name in _NAMES:
-        shape[name] = whole.get(name, {}) | shape.get(name, {})
-    shape["heading"] = f"{whole['paper']} {kind} {number}"
-    return shape
+    heading = f"{whole['paper']} {kind} {number}"
+    return whole[f"{kind}s"][str(number)] | {"heading": heading}
 
 
 @cache
@@ -93,76 +85,31 @@ def published_table(paper: str, table: str) -> pd.DataFrame:
 
     Returns:
         Columns: table, model, method, task, value as published; row, column: the place in the
-        table; suite, metric: what measures the task, or ""; command: what reproduces the value, as
-        in the .toml, or "" if nothing does; stated: the number that our catalogue or profile has
-        for it, or "".
+        table; suite, metric: what measures the task, or "" (a metric without a suite is a column of
+        the history); command: what reproduces the value, or "" if nothing does; ours: the dataset
+        whose size, or the setting of the command, that it is compared with, or ""; demo: the
+        command with the same changes on the bundled world, or ""; stated: the number that our
+        catalogue or profile has for it, with ≠ if it is another, or "".
     """
-    shape = read_shape(paper, "table", table)
-    numbers = _published_numbers()
-    # "RankCSE table 2" and "RankCSE table 2 (deviations)", but not "RankCSE table 21".
-    heading = re.escape(shape["heading"])
-    numbers = numbers.loc[numbers["table"].str.fullmatch(f"{heading}( .*)?")]
-    is_deviation = numbers["table"].str.contains("deviation")
-    means = numbers.loc[~is_deviation]
-    deviations = numbers.loc[is_deviation]
-    values = means.merge(deviations, "left", _KEY, suffixes=("", " ±")).fillna("")
-    both = values["value"] + " ± " + values["value ±"]
-    values["value"] = both.str.removesuffix(" ± ")
-    described = [_describe(shape, row) for row in values.to_dict("records")]
-    values = values[["table", *_KEY, "value"]].join(pd.DataFrame(described))
-    # A value without a model, such as a size, comes first.
-    order = pd.Index(["", *read_papers()[paper]["profiles"]])
-    return values.sort_values("model", key=order.get_indexer, kind="stable")
-
-
-@cache
-def _published_numbers() -> pd.DataFrame:
-    files = sorted(project_path("data").glob("published/*.csv"))
+    heading = read_shape(paper, "table", table)["heading"]
+    file = project_path("data") / "published" / f"{paper}.csv"
     # As text: 80.10 is published, not 80.1.
-    tables = [pd.read_csv(file, dtype=str, keep_default_na=False) for file in files]
-    return pd.concat(tables, ignore_index=True)
+    values = pd.read_csv(file, dtype=str, keep_default_na=False)
+    values = values.loc[values["table"] == heading]
+    stated = [_state_ours(value) for value in values.itertuples()]
+    # The command of a setting is not run: it only has the setting.
+    return values.assign(stated=stated, command=values["command"].mask(values["ours"] != "", ""))
 
 
-def _describe(shape: Mapping[str, Any], row: dict[Any, str]) -> dict[str, str]:
-    """Return the columns that `published_table` adds to a published value."""
-    model = row["model"]
-    method = row["method"]
-    task = row["task"]
-    words = dict(row)
-    if parts := re.fullmatch(shape.get("split", ".*"), method):
-        # In RankEncoder's table 5 a name alone is the base encoder E1; other rows follow a comma.
-        words |= parts.groupdict("E1")
-    metric = "spearman"
-    if task.endswith((" KCC", " NDCG")):
-        task, metric = task.split()
-    suite = shape["suites"].get(task, "")
-    names = {
-        "profile": shape["profiles"].get(model),
-        "encoder": shape["encoders"].get(model),
-        "set": shape["sets"].get(task),
-    }
-    command = shape["commands"].get(method, "")
-    # A model or set that we do not have has no command.
-    if not all(names[name] for name in re.findall(r"{(\w+)}", command)):
-        command = ""
-    command = command.format(**names)
-    if suite in ("transfer-average", *_TRANSFER):
-        metric = "accuracy"
-        command = command and f"{command} --set suites={','.join(_TRANSFER)}"
-    stated = ""
-    if counted := shape.get("counted", {}).get(method, {}).get(task):
-        stated = str(describe(counted)["rows"])
-    if setting := shape.get("settings", {}).get(task):
-        stated = setting_text(getattr(parse_command(command), setting))
-        command = ""
-    return {
-        "row": shape.get("row", "{model}, {method}").format(**words).removeprefix(", "),
-        "column": shape.get("column", "{task}").format(**words),
-        "suite": suite,
-        "metric": metric.lower() if suite else "",
-        "command": command,
-        "stated": stated,
-    }
+def _state_ours(value: Any) -> str:
+    """Return our number for a published value that is a size or a setting, otherwise ""."""
+    if not value.ours:
+        return ""
+    if value.command:
+        stated = setting_text(getattr(parse_command(value.command), value.ours))
+    else:
+        stated = str(describe(value.ours)["rows"])
+    return stated if float(stated) == float(value.value) else f"{stated} ≠"
 
 
 @cache
@@ -174,24 +121,6 @@ def parse_command(command: str) -> Config:
     method, _, profile, *options = shlex.split(command)
     settings = dict(option.split("=", 1) for option in options[1::2])
     return RUN_CONFIGS[method].from_parameters(profile, 0, settings)
-
-
-def demo_config(config: Config, *swept: str) -> TrainingConfig | None:
-    """Return the same changes of the method in the profile demo; None if not allowed there.
-
-    swept: Settings whose values are taken over even if they are those of the profile."""
-    if isinstance(config, BaselineConfig):
-        return None
-    fields = type(config).model_fields
-    names = [*config.changed(), *swept]
-    for name in _OF_THE_METHOD:
-        if name in fields and getattr(config, name) != fields[name].default:
-            names.append(name)
-    changes = {name: getattr(config, name) for name in names if name not in _OF_THE_DATA}
-    try:
-        return CONFIGS[config.method].from_parameters("demo", 0, changes)
-    except SettingError:
-        return None
 
 
 def commands(configs: Iterable[Config]) -> str:
@@ -250,25 +179,19 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
     measured = []
     for row, of_row in values.groupby("row", sort=False):
         lines[row, "published"] = dict(zip(of_row["column"], of_row["value"], strict=True))
-        here = {}
-        averages = []
+        stated = of_row[of_row["stated"] != ""]
+        here = dict(zip(stated["column"], stated["stated"], strict=True))
+        reproduced: Any = of_row[of_row["command"] != ""]
         empty = []
         means = []
         value: Any
-        for value in of_row.itertuples():
-            name = value.column
-            if value.task == "row average":
-                averages.append(name)
-            elif value.command:
-                numbers = _measure_runs(value, runs)
-                here[name] = format_spread(numbers, 1)
-                if numbers:
-                    means.append(np.mean(numbers))
-                else:
-                    empty.append(parse_command(value.command))
-            elif value.stated:
-                is_same = float(value.stated) == float(value.value)
-                here[name] = value.stated if is_same else f"{value.stated} ≠"
+        for value in reproduced.itertuples():
+            numbers = _measure_runs(value, runs)
+            here[value.column] = format_spread(numbers, 1)
+            if numbers:
+                means.append(np.mean(numbers))
+            else:
+                empty.append(parse_command(value.command))
         if here:
             lines[row, "here"] = here
             here["command"] = commands(empty)
@@ -276,11 +199,9 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
             measured.append(row)
             # An average of some of the sets would be another number than the paper's.
             if not empty:
+                averages = of_row.loc[of_row["task"] == "row average", "column"]
                 here |= dict.fromkeys(averages, format_spread([np.mean(means)], 1))
-    columns = list(dict.fromkeys(values["column"]))
-    # Values of a setting, such as 2, 4, 16, are in the order of their size.
-    if all(name.isdigit() for name in columns):
-        columns.sort(key=int)
+    columns = dict.fromkeys(values["column"])
     index = pd.MultiIndex.from_tuples(list(lines))
     table = pd.DataFrame(lines.values(), index=index, columns=[*columns, "command"])
     table.attrs["measured"] = measured
@@ -291,25 +212,17 @@ def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
     """Return a row for each method: its published lead value, and the scores of its runs.
 
     Columns: published | dev | the suite | KCC | NDCG | seeds | command."""
-    tasks = values["task"].tolist()
-    lead = next((task for task in _LEADS if task in tasks), tasks[-1])
     rows = {}
-    keys = set()
-    leads: Any = values[(values["task"] == lead) & (values["command"] != "")]
+    leads: Any = values[values["demo"] != ""]
     for value in leads.itertuples():
-        config = demo_config(parse_command(value.command))
-        # Rows of a paper that differ in the backbone are one here.
-        if config is None or (key := settings_key(config)) in keys:
-            continue
-        keys.add(key)
-        row = {f"published, {lead}": value.value}
-        of_seeds = runs.get(key, ())
+        config = parse_command(value.demo)
+        of_seeds = runs.get(settings_key(config), ())
+        row = {f"published, {value.task}": value.value}
         metrics = [(read_or_warn(run.path, Run.metrics) or {}).get(suite, {}) for run in of_seeds]
         scores = pd.DataFrame(metrics, columns=["spearman", "kcc", "ndcg"], dtype=float)
         scores.insert(0, "dev", [read_or_warn(run.path, read_dev) for run in of_seeds])
-        name: Any
-        for name, numbers in scores.items():
-            row[_TITLES.get(name, suite)] = format_spread(numbers.dropna())
+        scores.columns = ["dev", suite, "KCC", "NDCG"]
+        row |= {name: format_spread(numbers.dropna()) for name, numbers in scores.items()}
         # A command only for what is missing, so that a full table has none.
         row["seeds"] = len(of_seeds)
         row["command"] = "" if of_seeds else commands([config])
@@ -363,22 +276,19 @@ def _measure_runs(value: Any, runs: Runs) -> list[float]:
 
 def _measure_run(run: Run, value: Any) -> float | None:
     number: Any = None
-    if value.suite:
-        number = run.metrics().get(value.suite, {}).get(value.metric)
-    elif value.task == "STS-B similar":
+    if value.metric == "similar":
         scores = run.scores()
         # Only the order of pairs that are similar by gold, which is harder.
-        scores = scores.loc[scores["suite"] == "stsb-test"]
+        scores = scores.loc[scores["suite"] == value.suite]
         similar = scores.loc[similar_third(scores["gold"], (0.0, 5.0))]
         number = spearman(similar["gold"], similar["predicted"])
-    elif (run.path / "history.csv").is_file():
-        best = kept_checkpoint(run.history())
-        # Losses in the plane, which no paper multiplies by 100.
-        if value.task in ("uniformity", "alignment"):
-            return best.get(f"dev_{value.task}")
-        if value.task == "STS-B dev" and run.config.model_dump()["dev"] == "stsb-dev":
-            number = best["dev_spearman"]
-    return None if number is None else 100 * number
+    elif value.suite:
+        number = run.metrics().get(value.suite, {}).get(value.metric)
+    elif len(history := history_of(run)):
+        number = kept_checkpoint(history).get(value.metric)
+    # Losses in the plane are not multiplied by 100 in any paper.
+    unit = 1 if value.task in ("uniformity", "alignment") else 100
+    return None if number is None else unit * number
 
 
 def paper_figure(
@@ -406,13 +316,12 @@ def paper_figure(
         table = paper_table(paper, shape["table"], runs, profile=profile, suite=suite)
         return laid_out(_draw_bars(table, shape), title)
     drawn_suite = shape.get("suite", "")
-    is_demo = profile == "demo"
-    if is_demo:
+    if profile == "demo":
         drawn_suite = set_name(suite)
         title += "; here: the bundled world"
     first = {}
     missing = {}
-    for row, config in _figure_rows(shape, is_demo=is_demo).items():
+    for row, config in _figure_rows(shape, profile).items():
         if of_seeds := runs.get(settings_key(config)):
             first[row] = of_seeds[0]
         else:
@@ -430,22 +339,15 @@ def paper_figure(
     return table
 
 
-def _figure_rows(shape: Mapping[str, Any], *, is_demo: bool) -> dict[str, Any]:
+def _figure_rows(shape: Mapping[str, Any], profile: str) -> dict[str, Config]:
     """Return the settings of each row of a figure; a sweep has a row for each of its values."""
-    rows = shape["rows"]
-    if is_demo:  # the papers' backbones and sets are one there
-        rows = shape.get("demo", rows)
-    swept = [shape["setting"]] if "setting" in shape else []
-    for name in swept:
-        commands_of = rows
-        rows = {}
-        for row, command in commands_of.items():
-            for value in shape["values"]:
-                rows[f"{row} | {value}"] = f"{command} --set {name}={value}"
-    configs = {row: parse_command(command) for row, command in rows.items()}
-    if is_demo:
-        configs = {row: demo_config(config, *swept) for row, config in configs.items()}
-    return {row: config for row, config in configs.items() if config}
+    commands_of = shape["demo" if profile == "demo" else "rows"]
+    if shape["kind"] != "sweep":
+        return {row: parse_command(command) for row, command in commands_of.items()}
+    rows = {}
+    for (row, command), value in product(commands_of.items(), shape["values"]):
+        rows[f"{row} | {value}"] = parse_command(f"{command} --set {shape['setting']}={value}")
+    return rows
 
 
 def _draw_bars(table: pd.DataFrame, shape: Mapping[str, Any]) -> go.Figure:
@@ -476,17 +378,9 @@ def _draw(shape: Mapping[str, Any], first: Mapping[str, Run], suite: str) -> go.
         return figures.setting_sweep(table, setting, paper=shape.get("published"))
     if kind == "cosines":
         return figures.cosine_by_gold({row: run.scores() for row, run in first.items()}, suite)
-    column = "loss"
-    draw = figures.training_curve
-    if kind == "path":
-        column = "dev_alignment"
-        draw = figures.alignment_uniformity_path
-    histories = {}
-    for row, run in first.items():
-        if (run.path / "history.csv").is_file():
-            history = run.history()
-            if column in history:
-                histories[row] = history
+    column, draw = _CURVES[kind]
+    every = {row: history_of(run) for row, run in first.items()}
+    histories = {row: history for row, history in every.items() if column in history}
     if not histories:
         raise RunError(f"no run has a history with {column}")
     return draw(histories)

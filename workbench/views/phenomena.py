@@ -107,10 +107,7 @@ def phenomena(
     require_at_most(len(targets), MOST_QUERIES, "queries", remedy)
     require_at_most(max(targets.values()), MOST_TARGETS, "targets of one query", remedy)
     stage = BEFORE if name == BEFORE else ""
-    opponents = pd.DataFrame(
-        [(run["label"], run["path"], path) for run, path, _ in with_opponents(runs, name)],
-        columns=["label", "path", "base"],
-    )
+    opponents = with_opponents(runs, name)
     # A baseline with one run is compared with several: its shares are computed once.
     base_shares = {path: _shares(pairs, path, stage) for path in opponents["base"].unique()}
     shares = Shares()
@@ -119,8 +116,7 @@ def phenomena(
     if base_shares:
         shares[name] = np.mean(list(base_shares.values()), axis=0)
     is_fixed = set(runs.loc[runs["label"] == name, "method"]) == {BaselineConfig.method}
-    groups: Any = opponents.groupby("label", sort=False)
-    for label, group in groups:
+    for label, group in opponents.groupby("label", sort=False):
         own = np.stack([_shares(pairs, path, "") for path in group["path"]])
         base = np.stack([base_shares[path] for path in group["base"]])
         shares[label] = own.mean(axis=0)

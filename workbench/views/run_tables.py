@@ -52,9 +52,15 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     rows = []
     scored_suites = set()
     for row in finished_rows(runs_root):
-        scored_suites.update(row["scores"])
-        if name in row["scores"]:
-            rows.append(row | _values_on(row, name))
+        metrics = row["metrics"]
+        scored_suites.update(metrics)
+        if name in metrics:
+            values = {"encoder": row["settings"]["encoder"], "before": metrics[name].get("start")}
+            # An average has no pairs of its own: those of its sets are added up.
+            sets = [metrics[part] for part in AVERAGES.get(name, [name]) if part in metrics]
+            values["pairs"] = sum(of_set.get("n", 0) for of_set in sets)
+            values["queries"] = sum(of_set.get("queries", 0) for of_set in sets)
+            rows.append(row | metrics[name] | values)
     known_sets = {*dataset_names(), *AVERAGES}
     if not rows and name not in known_sets and suite_file(suite) is None:
         places = "of a finished run, and no such set or file"
@@ -86,19 +92,6 @@ def finished_rows(runs_root: str | Path) -> list[dict[str, Any]]:
         else:
             _LOG.warning("left out: %s: a copy of %s, so no further seed", path, original)
     return finished
-
-
-def _values_on(row: Mapping[str, Any], suite: str) -> dict[str, Any]:
-    # `read_row` has checked these files; its facts save reading them a second time.
-    metrics = Run(row["path"]).metrics(facts=row["facts"])
-    # An average has no pairs of its own: those of its sets are added up.
-    sets = [metrics[name] for name in AVERAGES.get(suite, [suite]) if name in metrics]
-    return metrics[suite] | {
-        "encoder": row["settings"]["encoder"],
-        "before": row["rankings"].get(f"{suite}:start"),
-        "pairs": sum(values.get("n", 0) for values in sets),
-        "queries": sum(values.get("queries", 0) for values in sets),
-    }
 
 
 def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") -> str:
@@ -164,10 +157,9 @@ def suite_scores(runs: pd.DataFrame) -> pd.DataFrame:
     for label, _, path, stage in with_start(runs):
         metrics = read_or_warn(path, partial(Run.metrics, stage=stage)) or {}
         for suite, whole in metrics.items():
-            parts = {suite: whole}
-            for name, subset in whole.get("subsets", {}).items():
-                parts[f"{suite}: {name}"] = subset
-            for part, scores in parts.items():
+            subsets = whole.get("subsets", {})
+            parts = {f"{suite}: {name}": subset for name, subset in subsets.items()}
+            for part, scores in {suite: whole, **parts}.items():
                 if measure in scores:
                     values[label, part].append(scores[measure])
     rows = [(*key, *seed_spread(of_seeds)) for key, of_seeds in values.items()]
@@ -337,7 +329,7 @@ def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:
     """
     name = set_name(suite)
     setting = ALIASES.get(setting, setting)
-    scored = [row for row in finished_rows(runs_root) if name in row["scores"]]
+    scored = [row for row in finished_rows(runs_root) if name in row["metrics"]]
     rows = [row for row in scored if setting in row["settings"]]
     if scored and not rows:
         settings = set[str]().union(*(row["settings"] for row in scored))
@@ -346,7 +338,7 @@ def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:
     values = [row["settings"][setting] for row in rows]
     keys = [str(value) if isinstance(value, list | dict) else value for value in values]
     dev = [read_or_warn(row["path"], read_dev) for row in rows]
-    test = [row["scores"][name][0] for row in rows]
+    test = [row["metrics"][name]["score"] for row in rows]
     table = pd.DataFrame({"label": label_runs(rows, [setting]), "value": keys})
     table["dev"] = np.array(dev, dtype=float)
     table["test"] = np.array(test, dtype=float)
@@ -381,9 +373,9 @@ def score_changes(run: Run, *, only_falls: bool = False) -> str:
     """
     row = read_row(run.path)
     changes = []
-    for suite, (score, _) in row["scores"].items():
-        changes.append((suite, row["rankings"].get(f"{suite}:start", math.nan), score))
-    history = _history(run)
+    for suite, values in row["metrics"].items():
+        changes.append((suite, values.get("start", math.nan), values["score"]))
+    history = history_of(run)
     if "dev_spearman" in history:
         start = history["dev_spearman"].iloc[0]
         changes.append(("dev", start, kept_checkpoint(history)["dev_spearman"]))
@@ -414,11 +406,12 @@ def warning_of(run: Run) -> str:
 
 def is_its_start(run: Run) -> bool:
     """Return whether the training of a run kept the encoder that it began with."""
-    history = _history(run)
+    history = history_of(run)
     return not history.empty and kept_checkpoint(history)["step"] == 0
 
 
-def _history(run: Run) -> pd.DataFrame:
+def history_of(run: Run) -> pd.DataFrame:
+    """Return the history of a run, without rows and columns if it has none."""
     return run.history() if (run.path / "history.csv").is_file() else pd.DataFrame()
 
 
