@@ -15,6 +15,7 @@ from string import ascii_uppercase
 
 import numpy as np
 import pandas as pd
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 GREY = "#767776"  # of lines and words that are no data: readable on white and on nearly black
 # class -> style. A notebook gets them in its elements (`inlined`), a page and the live views as
@@ -27,6 +28,22 @@ STYLES: dict[str, str] = json.loads(
 )
 _CLASSES = re.compile(r'class="((?:{0})(?: (?:{0}))*)"'.format("|".join(STYLES)))
 _LONG = 160  # characters of the name of a row; a tooltip has the rest
+
+
+def _template(name: str) -> str:
+    text = (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
+    # Lines are joined, so that no white space is between cells.
+    return "".join(map(str.strip, text.splitlines()))
+
+
+_TEMPLATES = Environment(
+    autoescape=True, loader=FunctionLoader(_template), undefined=StrictUndefined
+)
+
+
+def render(template: str, **values: object) -> str:
+    """Return a template filled with values, which it escapes unless it calls them safe."""
+    return _TEMPLATES.get_template(template).render(values)
 
 
 def shortened(names: Iterable[str], width: int) -> dict[str, str]:
