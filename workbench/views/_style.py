@@ -27,7 +27,6 @@ STYLES: dict[str, str] = json.loads(
     (Path(__file__).parent / "styles.json").read_text(encoding="utf-8")
 )
 _CLASSES = re.compile(r'class="((?:{0})(?: (?:{0}))*)"'.format("|".join(STYLES)))
-_LONG = 160  # characters of the name of a row; a tooltip has the rest
 
 
 def _template(name: str) -> str:
@@ -140,20 +139,18 @@ def grid(
 
     `largest` has the darkest shade; `written` formats a value; nan leaves a cell empty.
     """
-    lines = []
     columns = list(map(str, values))
-    for row, numbers in zip(map(str, values.index), values.to_numpy(), strict=True):
-        # A word can be a whole text without spaces.
-        name = truncate(row, _LONG)
-        cells = [tag("th", escape(name), class_="word", scope="row", title=row)]
-        for column, value in zip(columns, numbers, strict=True):
+    rows = []
+    for name, numbers in zip(map(str, values.index), values.to_numpy(), strict=True):
+        cells = []
+        for value in numbers:
             if np.isnan(value):
-                cells.append(td(""))
+                cells.append(None)
             else:
-                title = f"{name}, {column}: {value:.3f}"
-                cells.append(td(written(value), number_class(value, largest), title=title))
-        lines.append(tag("tr", *cells))
-    return table_tag("<td></td>", columns, lines, caption)
+                cells.append((value, written(value), number_class(value, largest)))
+        rows.append((name, cells))
+    short = shortened(columns, 24)
+    return render("grid.html", columns=columns, short=short, rows=rows, caption=caption)
 
 
 def number_class(value: float, largest: float) -> str:

@@ -5,7 +5,6 @@ It needs no network, kernel or installation."""
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from html import escape
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -13,6 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from workbench.errors import EncoderError
+from workbench.views._style import render
 from workbench.views._table import HERE, STYLE_SHEET
 from workbench.views.export import write_page
 
@@ -21,8 +21,7 @@ _SPECIAL = ("cls", "sep", "unk")  # tokens that the script puts in
 # Of added tokens, which the script does not know.
 _RULES = ("normalized", "single_word", "lstrip", "rstrip")
 Precision = Literal["int8", "float16"]
-_PAGE = (HERE / "offline.html").read_text(encoding="utf-8")
-_SCRIPT = (HERE / "encoder.js").read_text(encoding="utf-8")
+_SCRIPTS = ("encoder.js", "offline.js")
 
 
 def write_offline(
@@ -41,12 +40,13 @@ def write_offline(
         packed.append({"label": label, **parts})
     # The text of a script element ends at "</".
     encoders = json.dumps(packed).replace("<", "\\u003c")
-    page = _PAGE.format(
+    page = render(
+        "offline.html",
         style=STYLE_SHEET,
         encoders=encoders,
-        script=_SCRIPT,
-        query=escape(query),
-        targets=escape("\n".join(targets)),
+        script="\n".join((HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS),
+        query=query,
+        targets="\n".join(targets),
     )
     return write_page(path, page)
 
