@@ -7,7 +7,7 @@ import base64
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from html import escape
 from itertools import chain, count as endless, islice, product
 from pathlib import Path
@@ -38,6 +38,7 @@ def _template(name: str) -> str:
 _TEMPLATES = Environment(
     autoescape=True, loader=FunctionLoader(_template), undefined=StrictUndefined
 )
+_TEMPLATES.tests["missing"] = np.isnan
 
 
 def render(template: str, **values: object) -> str:
@@ -77,20 +78,6 @@ def inlined(html: str) -> str:
     return _CLASSES.sub(style, html)
 
 
-def tag(kind: str, /, *inside: object, **attributes: object) -> str:
-    """Return an element around HTML; an attribute that is "" is left out.
-
-    The values of attributes are escaped, the content is not."""
-    written = ""
-    for name, value in attributes.items():
-        if value != "":
-            # class_ and data_row: names that Python can have.
-            key = name.strip("_").replace("_", "-")
-            written += f' {key}="{escape(str(value))}"'
-    content = "".join(map(str, inside))
-    return f"<{kind}{written}>{content}</{kind}>"
-
-
 def svg_image(svg: str, alt: str) -> str:
     """Return a drawing as an image, because front ends remove drawings from HTML."""
     data = base64.b64encode(svg.encode()).decode()
@@ -101,35 +88,6 @@ def svg_image(svg: str, alt: str) -> str:
 def framed(*parts: str) -> str:
     """Return the parts as one view; JupyterLab reads none of its text as mathematics."""
     return f'<div class="mathjax_ignore"><div class="view">{"".join(parts)}</div></div>'
-
-
-def paragraph(html: str, **attributes: object) -> str:
-    return tag("p", html, class_="head", **attributes)
-
-
-def table_tag(
-    heads: str, labels: Sequence[str] | Mapping[str, object], rows: Iterable[str], caption: str = ""
-) -> str:
-    """Return a table of headings and rows, both HTML.
-
-    labels: Further headings, as text, like the caption."""
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    short = shortened(labels, 24)
-    for label in labels:
-        heads += th(short[label], "name", label)
-    head = tag("thead", tag("tr", heads))
-    return tag("table", title, head, tag("tbody", *rows), class_="ranks")
-
-
-def td(html: object, kind: str = "number", **attributes: object) -> str:
-    return tag("td", html, class_=kind, **attributes)
-
-
-def th(text: str, kind: str = "number", title: str = "") -> str:
-    # A heading without text would be read aloud as one.
-    if not text:
-        return td("", kind)
-    return tag("th", escape(text), class_=f"{kind} heading", scope="col", title=title)
 
 
 def grid(
@@ -180,4 +138,4 @@ def problem_html(problem: Exception, label: str = "") -> str:
         text = f"{type(problem).__name__}: {text}"
     if label:
         text = f"{label}: {text}"
-    return tag("p", escape(text), class_="problem", role="alert")
+    return f'<p class="problem" role="alert">{escape(text)}</p>'

@@ -4,7 +4,6 @@ Partners of a sentence are those that it is paired with, on either side."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from pandas.api.types import is_numeric_dtype
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.metrics import average_ranks, spearman
-from workbench.views._style import details, paragraph, shortened
+from workbench.views._style import details, render, shortened
 from workbench.views.encoders import Encoders, label_encoders, scores_of
 from workbench.views.explorer import TARGETS, Explorer
 from workbench.views.page import view_html
@@ -111,9 +110,7 @@ class PairExplorer(Explorer):
         pair = self.table.iloc[row]
         both = " / ".join(filter(None, pair[_SIDES]))
         where = " / ".join(filter(None, [pair["subset"], str(pair["pair_id"])]))
-        remark = f"({escape(where)}: gold {pair['gold']:.4g})"
-        title = paragraph(f"<b data-words>{escape(both)}</b> <small>{remark}</small>")
-        return f'<div class="mathjax_ignore">{title}</div>'
+        return render("pair.html", sentences=both, where=where, gold=pair["gold"])
 
     def _details(self, row: int, **options: Any) -> str:
         return self._title(row) + super()._details(row, **options)
