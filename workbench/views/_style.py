@@ -39,6 +39,7 @@ _TEMPLATES = Environment(
     autoescape=True, loader=FunctionLoader(_template), undefined=StrictUndefined
 )
 _TEMPLATES.tests["missing"] = np.isnan
+_TEMPLATES.policies["truncate.leeway"] = 0
 
 
 def render(template: str, **values: object) -> str:
@@ -100,12 +101,7 @@ def grid(
     columns = list(map(str, values))
     rows = []
     for name, numbers in zip(map(str, values.index), values.to_numpy(), strict=True):
-        cells = []
-        for value in numbers:
-            if np.isnan(value):
-                cells.append(None)
-            else:
-                cells.append((value, written(value), number_class(value, largest)))
+        cells = [(value, written(value), number_class(value, largest)) for value in numbers]
         rows.append((name, cells))
     short = shortened(columns, 24)
     return render("grid.html", columns=columns, short=short, rows=rows, caption=caption)
@@ -113,8 +109,8 @@ def grid(
 
 def number_class(value: float, largest: float) -> str:
     """Return the classes of a cell: blue above 0, orange below, darkest from `largest` on."""
-    # All 0: no effect at all, and no shade.
-    share = abs(value) / (largest or 1)
+    # All 0: no effect at all, and no shade; nan has none either.
+    share = np.nan_to_num(abs(value)) / (largest or 1)
     depth = min(round(4 * share), 4)
     if not depth:
         return "number"
@@ -124,10 +120,6 @@ def number_class(value: float, largest: float) -> str:
 def details(summary: str, html: str) -> str:
     """Return HTML that opens with a click on a text."""
     return f"<details><summary>{escape(summary)}</summary>{html}</details>"
-
-
-def truncate(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def problem_html(problem: Exception, label: str = "") -> str:

@@ -14,7 +14,7 @@ from plotly.colors import sample_colorscale
 
 from workbench.errors import DataError
 from workbench.metrics import kendall, ndcg
-from workbench.views._style import GREY, inlined, render, shortened, svg_image, truncate
+from workbench.views._style import GREY, inlined, render, shortened, svg_image
 from workbench.views.queries import QueryView, SuiteRankings, rank_displacement
 
 DRAWN = 20  # targets that a slope chart has room for
@@ -65,8 +65,8 @@ def most_changed(
         return HTML(f"<p>{escape(str(problem))}.</p>")
     labels = between or (rankings.labels[0], rankings.labels[-1])
     # The first of equals in the order of the data; nan, of a query without an order, is last.
-    order = np.argsort(-rankings.distances(*labels), kind="stable")
-    query_id = list(rankings.rows)[order[0]]
+    distances = np.nan_to_num(rankings.distances(*labels), nan=-1)
+    query_id = list(rankings.rows)[distances.argmax()]
     return HTML(inlined(view_html(rankings.view(query_id))))
 
 
@@ -86,11 +86,11 @@ def view_html(
     by = "gold or a model"
     measures = {}
     if gold is None:
-        reference = truncate(next(iter(view.ranks)), 48)
+        reference = next(iter(view.ranks))
         by = "a model"
     else:
         for name, measure in _MEASURES.items():
-            measures[name] = [_percent(measure(gold, scores)) for scores in view.scores.values()]
+            measures[name] = [measure(gold, scores) for scores in view.scores.values()]
     places = [view.place] if view.place else []
     total = len(view.table)
     if targets < total:
@@ -112,11 +112,6 @@ def view_html(
         reference=reference if len(view.ranks) > 1 else "",
         chart=chart,
     )
-
-
-def _percent(value: float) -> str:
-    # Of equal gold scores alone no order can be right.
-    return "undefined" if np.isnan(value) else f"{100 * value:.1f}"
 
 
 def _target_rows(view: QueryView, targets: int) -> dict[Any, Any]:
@@ -174,27 +169,24 @@ def slope_svg(view: QueryView) -> str:
         shares = np.log(ranks) / np.log(deepest)
         heights = top + _APART / 2 + (depth - _APART / 2) * shares
     columns = []
-    ends = []
-    x = 24
-    for name, short in names.items():
-        # height -> the letters of the targets that share it
-        ties: Any = ranks.index.groupby(heights[name])
-        columns.append({"name": name, "short": short, "x": x, "ties": ties})
-        column = []
-        for rank, y in zip(ranks[name], heights[name], strict=True):
-            # A line ends beside the letters.
-            half = 4 + 5 * len(ties[y])
-            column.append({"name": name, "rank": rank, "x": x, "y": y, "half": half})
-        ends.append(column)
-        x += step
-    targets = [truncate(target, _LONG) for target in shown.table["target"]]
+    for place, (name, short) in enumerate(names.items()):
+        column = {
+            "name": name,
+            "short": short,
+            "x": 24 + step * place,
+            "ranks": ranks[name].tolist(),
+            "heights": heights[name].tolist(),
+            # height -> the letters of the targets that share it
+            "ties": ranks.index.groupby(heights[name]),
+        }
+        columns.append(column)
     colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(ranks)))
     return render(
         "slope.svg",
-        lines=zip(ranks.index, targets, colours, zip(*ends, strict=True), strict=True),
+        lines=zip(ranks.index, shown.table["target"], colours, strict=True),
         columns=columns,
         top=top - 8,
-        width=x - step + 0.87 * name_width + 24,
+        width=columns[-1]["x"] + 0.87 * name_width + 24,
         height=top + depth + 8,
         alt=_CHART,
         grey=GREY,

@@ -106,27 +106,21 @@ class PairExplorer(Explorer):
         places = (self.table[f"rank: {a}"] - self.table[f"rank: {b}"]).abs()
         return (places / max(len(self.table) - 1, 1)).to_numpy()
 
-    def _title(self, row: int) -> str:
-        pair = self.table.iloc[row]
-        both = " / ".join(filter(None, pair[_SIDES]))
-        where = " / ".join(filter(None, [pair["subset"], str(pair["pair_id"])]))
-        return render("pair.html", sentences=both, where=where, gold=pair["gold"])
+    def _titles(self, rows: list[int]) -> str:
+        return render("pairs.html", pairs=self.table.loc[rows].to_dict("records"))
 
     def _details(self, row: int, **options: Any) -> str:
-        return self._title(row) + super()._details(row, **options)
+        return self._titles([row]) + super()._details(row, **options)
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
         """Yield a section for each first sentence; its pairs and second sentences are folded."""
         shown = {*self.table.loc[rows, "sentence1"]}  # sentences that have a table
         for query, pairs in self.table.loc[rows].groupby("sentence1", sort=False):
             seconds = pairs["sentence2"].tolist()
-            html = "".join(map(self._title, pairs.index))
             text = f"{query} / {seconds[0]}"
             if len(seconds) > 1:
-                count = f"{len(seconds)} pairs"
-                text = f"{query} ({count})"
-                html = details(count, html)
-            html += self._table_of(query)
+                text = f"{query} ({len(seconds)} pairs)"
+            html = self._titles(list(pairs.index)) + self._table_of(query)
             for second in seconds:
                 # A sentence with one partner has the table of that one.
                 if second not in shown and len(self._partners[second]) > 1:

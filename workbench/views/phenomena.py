@@ -300,9 +300,7 @@ class Phenomena(View):
         return framed(f'<p class="head" role="status">{escape(title)}</p>', table_html(shown))
 
     def _heat_map(self, *, is_live: bool) -> str:
-        # Without a difference there is no shade.
-        differences = self.table["difference"].fillna(0)
-        shades = [number_class(difference, _DARKEST) for difference in differences]
+        shades = [number_class(gap, _DARKEST) for gap in self.table["difference"]]
         cells = self.table.assign(shade=shades)
         rows = {}
         for relation, group in cells.groupby("relation", sort=False):
