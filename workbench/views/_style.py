@@ -100,9 +100,9 @@ def grid(
     """
     columns = list(map(str, values))
     rows = []
-    for name, numbers in zip(map(str, values.index), values.to_numpy(), strict=True):
+    for name, numbers in values.iterrows():
         cells = [(value, written(value), number_class(value, largest)) for value in numbers]
-        rows.append((name, cells))
+        rows.append((str(name), cells))
     short = shortened(columns, 24)
     return render("grid.html", columns=columns, short=short, rows=rows, caption=caption)
 

@@ -53,9 +53,7 @@ class TableWidget(anywidget.AnyWidget):
         """
         self._frame = frame.reset_index(drop=True)
         numbers = frame.select_dtypes("number")
-        searched = {}
-        for name, values in frame.select_dtypes(exclude="number").items():
-            searched[name] = list(map(str, values))
+        searched = frame.select_dtypes(exclude="number").map(str).to_dict("list")
         if texts:
             searched["searched"] = list(texts)
         rows = ["\n".join(row).casefold() for row in zip(*searched.values(), strict=True)]

@@ -3,7 +3,7 @@
 They need no script, style sheet or network."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -115,27 +115,26 @@ def view_html(
 
 
 def _target_rows(view: QueryView, targets: int) -> dict[Any, Any]:
-    """Return letter -> target, gold and its rank if known, and a cell for each label."""
-    cells = zip(*(_rank_cells(view, label) for label in view.scores), strict=True)
-    rows = view.table[["target"]].assign(cells=list(cells))
+    """Return letter -> target, gold and its rank if known, and a cell for each label.
+
+    A cell is the rank, by how many places it is nearer than by the reference, shade and score."""
+    ranks = view.ranks
+    reference, *_ = ranks.values()
+    last = max(len(reference) - 1, 1)
+    columns = []
+    for label, scores in view.scores.items():
+        # 0 anywhere among the places that the reference ties.
+        moves = rank_displacement(ranks[label], reference)
+        # In sixths of the list: up to 1/6, 1/3, 1/2, and more.
+        sixths = np.ceil(6 * np.abs(moves) / last - 1e-6)
+        shades = np.minimum(sixths, 4).astype(int)
+        columns.append(zip(_format_ranks(ranks[label]), moves, shades, scores, strict=True))
+    rows = view.table[["target"]].assign(cells=list(zip(*columns, strict=True)))
     if view.gold is not None:
         rows["gold"] = view.gold
-        rows["gold_rank"] = _format_ranks(view.ranks["gold"])
+        rows["gold_rank"] = _format_ranks(ranks["gold"])
     # Ranks are among all targets; only the rows of the nearest are written.
     return rows.loc[view.nearest(targets).table.index].to_dict("index")
-
-
-def _rank_cells(view: QueryView, label: str) -> Iterator[tuple[str, float, int, float]]:
-    """Yield for each target: rank, places nearer than by the reference, shade, and score."""
-    ranks = view.ranks[label]
-    reference, *_ = view.ranks.values()
-    # 0 anywhere among the places that the reference ties.
-    moves = rank_displacement(ranks, reference)
-    last = max(len(ranks) - 1, 1)
-    # In sixths of the list: up to 1/6, 1/3, 1/2, and more.
-    sixths = np.ceil(6 * np.abs(moves) / last - 1e-6)
-    shades = np.minimum(sixths, 4).astype(int)
-    return zip(_format_ranks(ranks), moves, shades, view.scores[label], strict=True)
 
 
 def _format_ranks(ranks: np.ndarray) -> list[str]:

@@ -253,10 +253,12 @@ def _swaps_html(
     kinds = {"without": f"no set of up to {most} words"}
     if vocabulary:
         kinds["with"] = "no word of the vocabulary"
-    leads = {vectors.label: abs(vectors.leads([sentences])[0]) for vectors in encoders}
+    is_equal = {}
+    for vectors in encoders:
+        is_equal[vectors.label] = abs(vectors.leads([sentences])[0]) < _EQUAL
     return render(
         "swaps.html",
-        encoders={label: lead < _EQUAL for label, lead in leads.items()},
+        encoders=is_equal,
         kinds=kinds,
         swaps={(row.encoder, row.change): row for row in table.itertuples()},
         sides=_SIDES,
