@@ -38,6 +38,7 @@ def _template(name: str) -> str:
 _TEMPLATES = Environment(
     autoescape=True, loader=FunctionLoader(_template), undefined=StrictUndefined
 )
+_TEMPLATES.filters["number"] = format
 _TEMPLATES.tests["missing"] = np.isnan
 _TEMPLATES.policies["truncate.leeway"] = 0
 

@@ -115,8 +115,9 @@ class Mechanism(TypedView):
 
     settable = ()
 
+    # The annotation is a text, since the import of `FigureWidget` takes a tenth of all imports.
     def __init__(
-        self, draw: Callable[..., Any], figure: go.FigureWidget | None = None, **controls: Any
+        self, draw: Callable[..., Any], figure: "go.FigureWidget | None" = None, **controls: Any
     ) -> None:
         """Show what `draw` returns for the values of the controls.
 

@@ -3,7 +3,7 @@
 They need no script, style sheet or network."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
@@ -82,13 +82,11 @@ def view_html(
     """
     gold = view.gold
     # Without gold all are compared with the first label, and nothing can be scored.
-    reference = "gold"
-    by = "gold or a model"
+    reference, *others = view.ranks
+    by = "a model"
     measures = {}
-    if gold is None:
-        reference = next(iter(view.ranks))
-        by = "a model"
-    else:
+    if gold is not None:
+        by = "gold or a model"
         for name, measure in _MEASURES.items():
             measures[name] = [measure(gold, scores) for scores in view.scores.values()]
     places = [view.place] if view.place else []
@@ -102,20 +100,20 @@ def view_html(
         "ranking.html",
         query=view.query,
         places=places,
-        width=20 + 4.3 * len(view.ranks),
+        width=24.3 + 4.3 * len(others),
         labels=shortened(view.scores, 24),
         rows=_target_rows(view, targets),
         longest=_LONG,
         explains=explains,
         has_gold=gold is not None,
         measures=measures,
-        reference=reference if len(view.ranks) > 1 else "",
+        reference=reference if others else "",
         chart=chart,
     )
 
 
-def _target_rows(view: QueryView, targets: int) -> dict[Any, Any]:
-    """Return letter -> target, gold and its rank if known, and a cell for each label.
+def _target_rows(view: QueryView, targets: int) -> Iterable[Any]:
+    """Return for each letter the target, gold and its rank if known, and a cell for each label.
 
     A cell is the rank, by how many places it is nearer than by the reference, shade and score."""
     ranks = view.ranks
@@ -134,7 +132,7 @@ def _target_rows(view: QueryView, targets: int) -> dict[Any, Any]:
         rows["gold"] = view.gold
         rows["gold_rank"] = _format_ranks(ranks["gold"])
     # Ranks are among all targets; only the rows of the nearest are written.
-    return rows.loc[view.nearest(targets).table.index].to_dict("index")
+    return rows.loc[view.nearest(targets).table.index].itertuples()
 
 
 def _format_ranks(ranks: np.ndarray) -> list[str]:
@@ -167,25 +165,21 @@ def slope_svg(view: QueryView) -> str:
     else:
         shares = np.log(ranks) / np.log(deepest)
         heights = top + _APART / 2 + (depth - _APART / 2) * shares
+    # Of objects: pandas is slow to take a few of its own strings.
+    letters = ranks.index.astype(object)
     columns = []
     for place, (name, short) in enumerate(names.items()):
-        column = {
-            "name": name,
-            "short": short,
-            "x": 24 + step * place,
-            "ranks": ranks[name].tolist(),
-            "heights": heights[name].tolist(),
-            # height -> the letters of the targets that share it
-            "ties": ranks.index.groupby(heights[name]),
-        }
-        columns.append(column)
+        x = 24 + step * place
+        # height -> the letters of the targets that share it
+        ties = letters.groupby(heights[name])
+        columns.append((name, short, x, ranks[name].tolist(), heights[name].tolist(), ties))
     colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(ranks)))
     return render(
         "slope.svg",
-        lines=zip(ranks.index, shown.table["target"], colours, strict=True),
+        lines=zip(letters, shown.table["target"], colours, strict=True),
         columns=columns,
         top=top - 8,
-        width=columns[-1]["x"] + 0.87 * name_width + 24,
+        width=x + 0.87 * name_width + 24,
         height=top + depth + 8,
         alt=_CHART,
         grey=GREY,
