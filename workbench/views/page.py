@@ -171,8 +171,9 @@ def slope_svg(view: QueryView) -> str:
     for place, (name, short) in enumerate(names.items()):
         x = 24 + step * place
         # height -> the letters of the targets that share it
-        ties = letters.groupby(heights[name])
-        columns.append((name, short, x, ranks[name].tolist(), heights[name].tolist(), ties))
+        column: Any = heights[name]
+        ties = letters.groupby(column)
+        columns.append((name, short, x, ranks[name].tolist(), column.tolist(), ties))
     colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(ranks)))
     return render(
         "slope.svg",

@@ -248,7 +248,7 @@ def _swaps_html(
     encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str]
 ) -> str:
     """Return a sentence for each encoder and kind of change."""
-    table = smallest_swaps(encoders, sentences, vocabulary)
+    table: Any = smallest_swaps(encoders, sentences, vocabulary)
     most = _most_left_out(_count_words(sentences))
     kinds = {"without": f"no set of up to {most} words"}
     if vocabulary:
