@@ -7,7 +7,7 @@ import base64
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from html import escape
 from itertools import chain, count as endless, islice, product
 from pathlib import Path
@@ -15,6 +15,7 @@ from string import ascii_uppercase
 
 import numpy as np
 import pandas as pd
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 GREY = "#767776"  # of lines and words that are no data: readable on white and on nearly black
 # class -> style. A notebook gets them in its elements (`inlined`), a page and the live views as
@@ -26,7 +27,25 @@ STYLES: dict[str, str] = json.loads(
     (Path(__file__).parent / "styles.json").read_text(encoding="utf-8")
 )
 _CLASSES = re.compile(r'class="((?:{0})(?: (?:{0}))*)"'.format("|".join(STYLES)))
-_LONG = 160  # characters of the name of a row; a tooltip has the rest
+
+
+def _template(name: str) -> str:
+    text = (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
+    # Lines are joined, so that no white space is between cells.
+    return "".join(map(str.strip, text.splitlines()))
+
+
+_TEMPLATES = Environment(
+    autoescape=True, loader=FunctionLoader(_template), undefined=StrictUndefined
+)
+_TEMPLATES.filters["number"] = format
+_TEMPLATES.tests["missing"] = np.isnan
+_TEMPLATES.policies["truncate.leeway"] = 0
+
+
+def render(template: str, **values: object) -> str:
+    """Return a template filled with values, which it escapes unless it calls them safe."""
+    return _TEMPLATES.get_template(template).render(values)
 
 
 def shortened(names: Iterable[str], width: int) -> dict[str, str]:
@@ -61,20 +80,6 @@ def inlined(html: str) -> str:
     return _CLASSES.sub(style, html)
 
 
-def tag(kind: str, /, *inside: object, **attributes: object) -> str:
-    """Return an element around HTML; an attribute that is "" is left out.
-
-    The values of attributes are escaped, the content is not."""
-    written = ""
-    for name, value in attributes.items():
-        if value != "":
-            # class_ and data_row: names that Python can have.
-            key = name.strip("_").replace("_", "-")
-            written += f' {key}="{escape(str(value))}"'
-    content = "".join(map(str, inside))
-    return f"<{kind}{written}>{content}</{kind}>"
-
-
 def svg_image(svg: str, alt: str) -> str:
     """Return a drawing as an image, because front ends remove drawings from HTML."""
     data = base64.b64encode(svg.encode()).decode()
@@ -87,35 +92,6 @@ def framed(*parts: str) -> str:
     return f'<div class="mathjax_ignore"><div class="view">{"".join(parts)}</div></div>'
 
 
-def paragraph(html: str, **attributes: object) -> str:
-    return tag("p", html, class_="head", **attributes)
-
-
-def table_tag(
-    heads: str, labels: Sequence[str] | Mapping[str, object], rows: Iterable[str], caption: str = ""
-) -> str:
-    """Return a table of headings and rows, both HTML.
-
-    labels: Further headings, as text, like the caption."""
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    short = shortened(labels, 24)
-    for label in labels:
-        heads += th(short[label], "name", label)
-    head = tag("thead", tag("tr", heads))
-    return tag("table", title, head, tag("tbody", *rows), class_="ranks")
-
-
-def td(html: object, kind: str = "number", **attributes: object) -> str:
-    return tag("td", html, class_=kind, **attributes)
-
-
-def th(text: str, kind: str = "number", title: str = "") -> str:
-    # A heading without text would be read aloud as one.
-    if not text:
-        return td("", kind)
-    return tag("th", escape(text), class_=f"{kind} heading", scope="col", title=title)
-
-
 def grid(
     values: pd.DataFrame, largest: float, written: Callable[[float], str], caption: str = ""
 ) -> str:
@@ -123,26 +99,19 @@ def grid(
 
     `largest` has the darkest shade; `written` formats a value; nan leaves a cell empty.
     """
-    lines = []
     columns = list(map(str, values))
-    for row, numbers in zip(map(str, values.index), values.to_numpy(), strict=True):
-        # A word can be a whole text without spaces.
-        name = truncate(row, _LONG)
-        cells = [tag("th", escape(name), class_="word", scope="row", title=row)]
-        for column, value in zip(columns, numbers, strict=True):
-            if np.isnan(value):
-                cells.append(td(""))
-            else:
-                title = f"{name}, {column}: {value:.3f}"
-                cells.append(td(written(value), number_class(value, largest), title=title))
-        lines.append(tag("tr", *cells))
-    return table_tag("<td></td>", columns, lines, caption)
+    rows = []
+    for name, numbers in values.iterrows():
+        cells = [(value, written(value), number_class(value, largest)) for value in numbers]
+        rows.append((str(name), cells))
+    short = shortened(columns, 24)
+    return render("grid.html", columns=columns, short=short, rows=rows, caption=caption)
 
 
 def number_class(value: float, largest: float) -> str:
     """Return the classes of a cell: blue above 0, orange below, darkest from `largest` on."""
-    # All 0: no effect at all, and no shade.
-    share = abs(value) / (largest or 1)
+    # All 0: no effect at all, and no shade; nan has none either.
+    share = np.nan_to_num(abs(value)) / (largest or 1)
     depth = min(round(4 * share), 4)
     if not depth:
         return "number"
@@ -154,10 +123,6 @@ def details(summary: str, html: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>{html}</details>"
 
 
-def truncate(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
 def problem_html(problem: Exception, label: str = "") -> str:
     """Return what is shown instead of something, such as `label`, that cannot be drawn."""
     text = str(problem)
@@ -166,4 +131,4 @@ def problem_html(problem: Exception, label: str = "") -> str:
         text = f"{type(problem).__name__}: {text}"
     if label:
         text = f"{label}: {text}"
-    return tag("p", escape(text), class_="problem", role="alert")
+    return f'<p class="problem" role="alert">{escape(text)}</p>'

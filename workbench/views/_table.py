@@ -10,17 +10,10 @@ import numpy as np
 import pandas as pd
 import traitlets
 
-from workbench.views._style import STYLES, inlined, problem_html
+from workbench.views._style import STYLES, inlined, problem_html, render
 
 HERE = Path(__file__).parent
-_RULES = [(HERE / "table.css").read_text(encoding="utf-8")]
-for _name, _style in STYLES.items():
-    _RULES.append(f":is(.workbench-panel, .workbench-page) .{_name} {{ {_style} }}")
-# After the others, since a table is in a page, too.
-for _name, _style in STYLES.items():
-    if _name.startswith("shade"):
-        _RULES.append(f".workbench-table .{_name} {{ {_style} }}")
-STYLE_SHEET = "\n".join(_RULES)
+STYLE_SHEET = render("styles.css", styles=STYLES)
 
 
 class TableWidget(anywidget.AnyWidget):
@@ -60,9 +53,7 @@ class TableWidget(anywidget.AnyWidget):
         """
         self._frame = frame.reset_index(drop=True)
         numbers = frame.select_dtypes("number")
-        searched = {}
-        for name, values in frame.select_dtypes(exclude="number").items():
-            searched[name] = list(map(str, values))
+        searched = frame.select_dtypes(exclude="number").map(str).to_dict("list")
         if texts:
             searched["searched"] = list(texts)
         rows = ["\n".join(row).casefold() for row in zip(*searched.values(), strict=True)]

@@ -7,14 +7,14 @@ from contextlib import contextmanager, suppress
 from html import escape
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import ipywidgets
 import numpy as np
 import pandas as pd
 
-from workbench.views._style import details, framed, shortened, tag
+from workbench.views._style import framed, render, shortened
 from workbench.views._table import (
+    HERE,
     STYLE_SHEET,
     Panel,
     TableWidget,
@@ -42,7 +42,7 @@ ORDERS = {
 }
 VALUE = "value"  # the column of the chosen order
 MOST_CHARACTERS = 2_000_000  # of the targets, if a browser is to search them
-_PAGE = (Path(__file__).parent / "shared.html").read_text(encoding="utf-8")
+_SCRIPT = (HERE / "shared.js").read_text(encoding="utf-8")
 _STATIC_ROWS = 20  # without a kernel
 _STATIC_DETAILS = 3
 _OPEN = 20  # sections that a page shows unfolded; of more only the first
@@ -211,14 +211,14 @@ class Explorer(View):
         table = framed(table_html(rows.round(2)))
         views = "<hr>".join(self._details(row, is_live=False) for row in listed[:_STATIC_DETAILS])
         remark = f"The first of {self._summary()}. Run the cell to see the others."
-        return f"<p>{remark}</p>{table}{views}"
+        return f"<p>{escape(remark)}</p>{table}{views}"
 
     def _summary(self) -> str:
         count = f"{len(self.grid.listed):,} {self.kind}{self.grid.note}"
         text = f"{count}; ordered by: {ORDERS[self.order]}"
         if self.order != "data":
             text += f"; a: {self.a}, b: {self.b}"
-        return escape(text)
+        return text
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
         """Yield for a page of these rows: id, text in the list, and HTML; each query once."""
@@ -231,24 +231,15 @@ class Explorer(View):
         all rows."""
         listed = self.grid.listed
         sections = list(self.sections(listed[:MOST_SECTIONS].tolist()))
-        index = ""
-        drawn = []
-        for name, text, html in sections:
-            link = tag("a", escape(text), href=f"#{quote(name)}")
-            index += tag("li", link)
-            # The first stays open, so that a reader sees what the others contain.
-            is_folded = drawn and len(sections) > _OPEN
-            drawn.append(tag("section", details(text, html) if is_folded else html, id=name))
-        summary = self._summary()
-        if len(listed) > MOST_SECTIONS:
-            remedy = "for others search, sort or limit the table in a notebook"
-            summary = f"The first {MOST_SECTIONS} of {summary}; {remedy}"
-        page = _PAGE.format(
-            title=escape(f"{self.title}: {', '.join(self.labels)}"),
-            summary=summary,
+        page = render(
+            "shared.html",
+            title=f"{self.title}: {', '.join(self.labels)}",
+            summary=self._summary(),
+            first=MOST_SECTIONS if len(listed) > MOST_SECTIONS else None,
+            sections=sections,
+            is_folded=len(sections) > _OPEN,
             style=STYLE_SHEET,
-            index=index,
-            sections="\n".join(drawn),
+            script=_SCRIPT,
         )
         return write_page(path, page)
 

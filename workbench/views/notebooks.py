@@ -20,7 +20,7 @@ from workbench.errors import RunError
 from workbench.metrics import metrics_table
 from workbench.runs import Run
 from workbench.views._plot import figure_theme
-from workbench.views._style import details, framed, grid, paragraph, svg_image
+from workbench.views._style import details, framed, grid, svg_image
 from workbench.views._table import TypedView
 from workbench.views.figures import training_curve
 
@@ -115,8 +115,9 @@ class Mechanism(TypedView):
 
     settable = ()
 
+    # The annotation is a text, since the import of `FigureWidget` takes a tenth of all imports.
     def __init__(
-        self, draw: Callable[..., Any], figure: go.FigureWidget | None = None, **controls: Any
+        self, draw: Callable[..., Any], figure: "go.FigureWidget | None" = None, **controls: Any
     ) -> None:
         """Show what `draw` returns for the values of the controls.
 
@@ -152,7 +153,7 @@ class Mechanism(TypedView):
         drawn: Any = self._compute(**values)
         text, *tables = (drawn,) if isinstance(drawn, str) else drawn
         grids = [grid(table, 1.0, "{:z.3f}".format) for table in tables]
-        return framed(paragraph(escape(text)), *grids)
+        return framed(f'<p class="head">{escape(text)}</p>', *grids)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         bundle, metadata = super()._repr_mimebundle_(**kwargs)

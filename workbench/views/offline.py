@@ -5,7 +5,6 @@ It needs no network, kernel or installation."""
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from html import escape
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -13,6 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from workbench.errors import EncoderError
+from workbench.views._style import render
 from workbench.views._table import HERE, STYLE_SHEET
 from workbench.views.export import write_page
 
@@ -21,8 +21,7 @@ _SPECIAL = ("cls", "sep", "unk")  # tokens that the script puts in
 # Of added tokens, which the script does not know.
 _RULES = ("normalized", "single_word", "lstrip", "rstrip")
 Precision = Literal["int8", "float16"]
-_PAGE = (HERE / "offline.html").read_text(encoding="utf-8")
-_SCRIPT = (HERE / "encoder.js").read_text(encoding="utf-8")
+_SCRIPTS = ("encoder.js", "offline.js")
 
 
 def write_offline(
@@ -41,12 +40,13 @@ def write_offline(
         packed.append({"label": label, **parts})
     # The text of a script element ends at "</".
     encoders = json.dumps(packed).replace("<", "\\u003c")
-    page = _PAGE.format(
+    page = render(
+        "offline.html",
         style=STYLE_SHEET,
         encoders=encoders,
-        script=_SCRIPT,
-        query=escape(query),
-        targets=escape("\n".join(targets)),
+        script="\n".join((HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS),
+        query=query,
+        targets="\n".join(targets),
     )
     return write_page(path, page)
 
@@ -72,12 +72,11 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
     config = encoder.backbone.config
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
     special = {part: getattr(encoder.tokenizer, f"{part}_token_id") for part in _SPECIAL}
-    weights = {}
-    is_finite = True
-    for name, value in encoder.backbone.state_dict().items():
-        weights[name] = value.detach().float().cpu().numpy()
-        # Above the largest float16 the script would compute with infinity; nan is not below it.
-        is_finite &= bool((np.abs(weights[name]) <= np.finfo(np.float16).max).all())
+    state = encoder.backbone.state_dict()
+    weights = {name: value.detach().float().cpu().numpy() for name, value in state.items()}
+    # Above the largest float16 the script would compute with infinity; nan is not below it.
+    largest = np.finfo(np.float16).max
+    is_finite = all((np.abs(values) <= largest).all() for values in weights.values())
     # The file of the tokenizer and not its class: the script does what the file says.
     model = tokenizer["model"]
     rules = tokenizer["normalizer"] or {}
@@ -106,12 +105,11 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         if is_so:
             remedy = "a page can contain a BERT with WordPiece, pooled by mean or cls"
             raise EncoderError(f"{encoder.checkpoint.name} {problem}; {remedy}")
-    words, positions, segments = [
-        weights[f"embeddings.{part}_embeddings.weight"]
-        for part in ("word", "position", "token_type")
-    ]
     # Each sentence is alone, so all its tokens are of the first segment.
-    kept = {"embeddings.word": words, "embeddings.position": positions + segments[0]}
+    segment = weights["embeddings.token_type_embeddings.weight"][0]
+    positions = weights["embeddings.position_embeddings.weight"] + segment
+    words = weights["embeddings.word_embeddings.weight"]
+    kept = {"embeddings.word": words, "embeddings.position": positions}
     for name, values in weights.items():
         if name.startswith(("embeddings.LayerNorm", "encoder.")):
             kept[name] = values

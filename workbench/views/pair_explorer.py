@@ -4,7 +4,6 @@ Partners of a sentence are those that it is paired with, on either side."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from pandas.api.types import is_numeric_dtype
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.metrics import average_ranks, spearman
-from workbench.views._style import details, paragraph, shortened
+from workbench.views._style import details, render, shortened
 from workbench.views.encoders import Encoders, label_encoders, scores_of
 from workbench.views.explorer import TARGETS, Explorer
 from workbench.views.page import view_html
@@ -107,29 +106,21 @@ class PairExplorer(Explorer):
         places = (self.table[f"rank: {a}"] - self.table[f"rank: {b}"]).abs()
         return (places / max(len(self.table) - 1, 1)).to_numpy()
 
-    def _title(self, row: int) -> str:
-        pair = self.table.iloc[row]
-        both = " / ".join(filter(None, pair[_SIDES]))
-        where = " / ".join(filter(None, [pair["subset"], str(pair["pair_id"])]))
-        remark = f"({escape(where)}: gold {pair['gold']:.4g})"
-        title = paragraph(f"<b data-words>{escape(both)}</b> <small>{remark}</small>")
-        return f'<div class="mathjax_ignore">{title}</div>'
+    def _titles(self, rows: list[int]) -> str:
+        return render("pairs.html", pairs=self.table.loc[rows].to_dict("records"))
 
     def _details(self, row: int, **options: Any) -> str:
-        return self._title(row) + super()._details(row, **options)
+        return self._titles([row]) + super()._details(row, **options)
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
         """Yield a section for each first sentence; its pairs and second sentences are folded."""
         shown = {*self.table.loc[rows, "sentence1"]}  # sentences that have a table
         for query, pairs in self.table.loc[rows].groupby("sentence1", sort=False):
             seconds = pairs["sentence2"].tolist()
-            html = "".join(map(self._title, pairs.index))
             text = f"{query} / {seconds[0]}"
             if len(seconds) > 1:
-                count = f"{len(seconds)} pairs"
-                text = f"{query} ({count})"
-                html = details(count, html)
-            html += self._table_of(query)
+                text = f"{query} ({len(seconds)} pairs)"
+            html = self._titles(list(pairs.index)) + self._table_of(query)
             for second in seconds:
                 # A sentence with one partner has the table of that one.
                 if second not in shown and len(self._partners[second]) > 1:

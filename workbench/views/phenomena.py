@@ -14,7 +14,7 @@ from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
 from workbench.metrics import hierarchical_interval, holm
 from workbench.runs import Run
-from workbench.views._style import framed, number_class, paragraph, table_tag, tag, td
+from workbench.views._style import framed, number_class, render, shortened
 from workbench.views._table import Panel, View, or_problem
 from workbench.views.comparison import baseline_of, with_opponents
 from workbench.views.limits import MOST_QUERIES, MOST_RELATIONS, MOST_TARGETS, require_at_most
@@ -29,16 +29,7 @@ _RESAMPLES = 2_000  # of the queries, for the interval
 Shares = dict[str, np.ndarray]  # label -> `ranked_right`
 _SHOWN = 100  # targets behind a cell
 _DARKEST = 0.2  # the difference from which a cell has the darkest shade
-_SIGNS = {1: " ▲", -1: " ▼"}
 _WORDS = {1: "gains on", -1: "loses on"}
-_NOTE = (
-    "Share of the targets of a relation that are ranked right against those of a higher "
-    "and of a lower grade, x 100, mean over seeds. Blue: more than {baseline}; orange: less. "
-    "▲ ▼: the difference is clear: p below {alpha:g} in a test over queries, corrected for "
-    "{tests} tests by Holm, and a 95% interval over seeds and queries without 0. "
-    "Press a cell to see its targets."
-)
-_CEILING = f" The {SECOND} is the ceiling, on the queries that were graded twice."
 
 
 def ranked_right(pairs: Pairs, scores: np.ndarray) -> np.ndarray:
@@ -302,39 +293,28 @@ class Phenomena(View):
         title = f"{relation}, {label}: {len(shown)} of {len(table)} targets, shares x 100, {order}"
         shares = shown.columns[2:]
         shown[shares] = shown[shares].mul(100).round()
-        return framed(paragraph(escape(title), role="status"), table_html(shown))
+        return framed(f'<p class="head" role="status">{escape(title)}</p>', table_html(shown))
 
     def _heat_map(self, *, is_live: bool) -> str:
-        lines = []
-        for relation, group in self.table.groupby("relation", sort=False):
-            title = escape(f"{relation} ({max(group['targets'])})")
-            head = tag("th", title, class_="word", scope="row")
-            cells = [_share_cell(row, is_live=is_live) for row in group.to_dict("records")]
-            lines.append(tag("tr", head, *cells))
-        table = table_tag("<td></td>", self.shares, lines)
-        tests = self.table["p_value"].count()
-        note = _NOTE.format(baseline=escape(self.baseline), alpha=self.alpha, tests=tests)
-        if SECOND in self.shares:
-            note += _CEILING
-        items = [tag("li", escape(sentence)) for sentence in self.sentences]
-        return framed(table, paragraph(tag("small", note)), tag("ul", *items))
+        shades = [number_class(gap, _DARKEST) for gap in self.table["difference"]]
+        cells = self.table.assign(shade=shades)
+        rows = {}
+        for relation, group in cells.groupby("relation", sort=False):
+            rows[relation] = group.to_dict("records")
+        return render(
+            "phenomena.html",
+            labels=shortened(self.shares, 24),
+            rows=rows,
+            is_live=is_live,
+            baseline=self.baseline,
+            alpha=self.alpha,
+            tests=self.table["p_value"].count(),
+            second=SECOND,
+            sentences=self.sentences,
+        )
 
     def static(self) -> str:
         return self._heat_map(is_live=False)
-
-
-def _share_cell(row: dict[Any, Any], *, is_live: bool) -> str:
-    # A label without scores of this relation, such as a second grader who saw none of it.
-    if not row["targets"]:
-        return td("")
-    text = f"{100 * row['share']:.0f}{_SIGNS.get(row['verdict'], '')}"
-    if is_live:
-        text = tag("button", text, value="{relation}\n{label}".format(**row))
-    difference = row["difference"]
-    if np.isnan(difference):
-        return td(text)
-    title = "{label}, {relation}: {difference:+.3f} [{low:+.3f}, {high:+.3f}]".format(**row)
-    return td(text, number_class(difference, _DARKEST), title=title)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -121,17 +121,15 @@ class SuiteRankings:
         tables = {
             str(label): extract_table(source, "rankings") for label, source in sources.items()
         }
-        every: list[str] = []
-        for table in tables.values():
-            every += table["suite"].unique().tolist()
-        self.name = set_name(suite or next(iter(every), ""))
+        suites = [name for table in tables.values() for name in table["suite"].unique()]
+        self.name = set_name(suite or next(iter(suites), ""))
         parts = {}
         for label, table in tables.items():
             part = table.loc[table["suite"] == self.name]
             if len(part):
                 parts[label] = part[[*_TARGET, "score"]].reset_index(drop=True)
         if not parts:
-            ranked = ", ".join(dict.fromkeys(every)) or "none"
+            ranked = ", ".join(dict.fromkeys(suites)) or "none"
             raise DataError(
                 f"no query of {self.name or 'any suite'} ({ranked} ranked); "
                 f"a query is a sentence in at least {FEWEST_TARGETS} pairs"

@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 from itertools import combinations
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import DataError
-from workbench.views._style import framed, grid, paragraph, tag
+from workbench.views._style import grid, render
 from workbench.views._table import TypedView, or_problem, text_area, value_of
 from workbench.views.ask import require_text
 from workbench.views.encoders import SPACELESS, Encoders, Vectors, usable_encoders, wrap_encoders
@@ -19,17 +18,11 @@ from workbench.views.limits import MOST_CHANGED, MOST_WORDS, require_at_most
 
 _SIDES = ("query", "target", "second target")
 _WORD = re.compile(rf"\s*(?:[{SPACELESS}]|[^\s{SPACELESS}]+)\s*")
-_BLOCK = "display:inline-block;vertical-align:top;margin-right:1em"
-_WORDS_NOTE = (
-    "Each number is the fall of {what} without that word. {signs} The contributions do not add up."
-)
 _MOST_SETS = 5000  # of words that are left out together, of one size
 _EQUAL = 1e-6  # cosines of float32 that are as near as this are equal
 _SWAPS = ["encoder", "change", "words", "sides", "sentences", "before", "after"]
 # Words that are left out or put in, the side of each, and the sentences after it.
 _Change = tuple[tuple[str, ...], tuple[str, ...], list[str]]
-_ONE = ("the cosine", "▲: the word makes the two more similar, ▼: less similar.")
-_TWO = ("the first cosine minus the second", "▲: the word favours the first target, ▼: the second.")
 
 
 class Why(TypedView):
@@ -130,21 +123,20 @@ def reasons_html(encoders: Sequence[Vectors], sentences: Sequence[str], *, name:
     if not encoders:
         return problems
     table = word_effects(encoders, sentences)
-    what, signs = _ONE if len(sentences) == 2 else _TWO
     effects = table.iloc[1:]
     # One scale for all sides and encoders, so that shades can be compared.
     largest = float(effects.abs().to_numpy().max(initial=0))
-    parts = []
-    if name:
-        title = f"<b>Why {escape(name)}?</b> {escape(sentences[1])}"
-        parts.append(paragraph(title, role="status"))
-    cosines = [f"{escape(label)} <b>{value:.3f}</b>" for label, value in table.iloc[0].items()]
-    parts.append(paragraph(f"{what.capitalize()}: {', '.join(cosines)}"))
+    grids = []
     for side, part in effects.groupby(level="side", sort=False):
-        words = grid(part.droplevel("side"), largest, _format_effect, str(side))
-        parts.append(tag("div", words, style=_BLOCK))
-    note = _WORDS_NOTE.format(what=what, signs=signs)
-    return problems + framed(*parts, paragraph(tag("small", note)))
+        grids.append(grid(part.droplevel("side"), largest, _format_effect, str(side)))
+    return problems + render(
+        "reasons.html",
+        name=name,
+        target=sentences[1],
+        has_other=len(sentences) > 2,
+        cosines=table.iloc[0].to_dict(),
+        grids=grids,
+    )
 
 
 def _format_effect(value: float) -> str:
@@ -256,31 +248,18 @@ def _swaps_html(
     encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str]
 ) -> str:
     """Return a sentence for each encoder and kind of change."""
-    table = smallest_swaps(encoders, sentences, vocabulary).set_index(["encoder", "change"])
+    table: Any = smallest_swaps(encoders, sentences, vocabulary)
     most = _most_left_out(_count_words(sentences))
     kinds = {"without": f"no set of up to {most} words"}
     if vocabulary:
         kinds["with"] = "no word of the vocabulary"
-    lines = []
+    is_equal = {}
     for vectors in encoders:
-        texts = ["the two targets are equally near"]
-        if abs(vectors.leads([sentences])[0]) >= _EQUAL:
-            texts = [_swap_text(table, vectors.label, *kind) for kind in kinds.items()]
-        for text in texts:
-            lines.append(tag("li", f"{escape(vectors.label)}: {text}"))
-    title = paragraph("The smallest change after which the two targets change places:")
-    return framed(title, tag("ul", *lines))
-
-
-def _swap_text(table: pd.DataFrame, label: str, change: str, nothing: str) -> str:
-    if (label, change) not in table.index:
-        return f"{nothing} makes the targets change places"
-    row: Any = table.loc[(label, change)]
-    pairs = zip(row.words, row.sides, strict=True)
-    which = " and ".join(f"<b>{escape(word)}</b> ({side})" for word, side in pairs)
-    # Where a word is put in, its neighbours show the place.
-    if change == "with":
-        changed = row.sentences[_SIDES.index(row.sides[0])]
-        which += f", “{escape(changed)}”,"
-    first = "second" if row.before > 0 else "first"
-    return f"{change} {which} the {first} target comes first ({row.before:+.3f} → {row.after:+.3f})"
+        is_equal[vectors.label] = abs(vectors.leads([sentences])[0]) < _EQUAL
+    return render(
+        "swaps.html",
+        encoders=is_equal,
+        kinds=kinds,
+        swaps={(row.encoder, row.change): row for row in table.itertuples()},
+        sides=_SIDES,
+    )

@@ -1,0 +1,61 @@
+const encoders = JSON.parse(document.getElementById("encoders").textContent)
+  .map((given) => (given.config ? new BertEncoder(given) : new WordOverlap(given)));
+const [query, targets, status] = ["query", "targets", "status"].map((id) => document.getElementById(id));
+const known = encoders.map(() => new Map()), pause = () => new Promise((resume) => setTimeout(resume));
+let latest = 0;
+
+function cell(kind, text, small) {
+  const made = document.createElement(kind);
+  made.append(kind === "td" && small === undefined ? Object.assign(document.createElement("div"), { textContent: text }) : text);
+  made.className = kind === "th" ? "number heading" : small === undefined ? "text" : "number";
+  if (kind === "th") made.scope = "col";
+  if (small !== undefined) {
+    made.append(document.createElement("br"), Object.assign(document.createElement("small"), { textContent: small }));
+  }
+  return made;
+}
+
+async function rank() {
+  const turn = ++latest, lines = targets.value.split("\n").filter((line) => line.trim());
+  const sentences = query.value.trim() && lines.length ? [query.value, ...lines] : [];
+  const panel = document.querySelector("main"), table = document.createElement("table");
+  if (!sentences.length) {
+    status.textContent = "Type a query and at least one target.";
+    panel.replaceChildren();
+    return;
+  }
+  panel.classList.add("old");
+  for (const [place, encoder] of encoders.entries()) {
+    for (const [done, sentence] of sentences.entries()) {
+      if (known[place].has(sentence)) continue;
+      status.textContent = `${encoder.label}: sentence ${done + 1} of ${sentences.length}`;
+      await pause(); // what is typed meanwhile comes first
+      if (turn !== latest) return;
+      known[place].set(sentence, encoder.encode(sentence));
+    }
+  }
+  panel.replaceChildren(table);
+  panel.classList.remove("old");
+  const head = table.createTHead().insertRow();
+  const rows = lines.map((line) => ({
+    line, cosines: encoders.map((one, place) => one.cosine(known[place].get(query.value), known[place].get(line))),
+  }));
+  const broken = encoders.find((_, i) => rows.some(({ cosines }) => Number.isNaN(cosines[i])));
+  if (broken) throw new Error(`${broken.label} gives vectors that are not finite: its weights have diverged.`);
+  rows.sort((a, b) => b.cosines[0] - a.cosines[0]);
+  table.className = "ranks";
+  head.append(cell("th", "target"), ...encoders.map((encoder) => cell("th", encoder.label)));
+  const count = (which, holds) => rows.filter((row) => holds(row.cosines[which])).length;
+  const place = (cosine, which) => // equal cosines share the mean of their ranks
+    count(which, (one) => one > cosine) + (1 + count(which, (one) => one === cosine)) / 2;
+  for (const { line, cosines } of rows) {
+    const text = cell("td", line), notes = encoders.map((one) => one.notes(line) && `${one.label}: ${one.notes(line)}`);
+    text.append(Object.assign(document.createElement("small"), { textContent: notes.filter(Boolean).join("; ") }));
+    table.insertRow().append(text, ...cosines.map((one, i) => cell("td", place(one, i), one.toFixed(3))));
+  }
+  status.textContent = "Rank 1 is the nearest; below each rank is the cosine.";
+}
+const show = () => rank().catch((problem) => (status.textContent = String(problem)));
+for (const field of [query, targets]) field.addEventListener("input", show);
+window.encoders = encoders;
+show();

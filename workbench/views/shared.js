@@ -1,0 +1,16 @@
+const main = document.querySelector("main"), sections = [...main.children];
+const links = [...document.querySelectorAll("nav li")];
+const words = (section) => [...section.querySelectorAll("[data-words]")].map((one) => one.textContent).join("\n");
+const texts = sections.map((section) => (words(section) || section.textContent).toLowerCase());
+const open = () => { // a link of the list unfolds its section
+  const named = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  named?.querySelector(":scope > details")?.setAttribute("open", "");
+};
+addEventListener("hashchange", open);
+open();
+document.querySelector("input").addEventListener("input", ({ target }) => {
+  const asked = target.value.toLowerCase().split(/\s+/);
+  const matches = texts.map((text) => asked.every((word) => text.includes(word)));
+  matches.forEach((has, place) => (links[place].hidden = sections[place].hidden = !has));
+  document.querySelector("nav [role=status]").textContent = `${matches.filter(Boolean).length} of ${matches.length}`;
+});
