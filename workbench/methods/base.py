@@ -223,6 +223,15 @@ class ContrastiveMethod(Method):
         self.head = MLPHead(self.encoder.dimension) if has_head else None
         self.words = MaskedLanguageModel(self.encoder) if config.mlm_weight else None
 
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
+        """Return the weighted loss terms of a batch, from the vectors [texts, d] of its texts."""
+        raise NotImplementedError
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        # The words are guessed from each text on its own.
+        terms = self.mlm_terms(batch["tokens"])
+        return terms | self.loss_terms(self.embed(batch["tokens"]), batch)
+
     def token_batch(self, tokens: TokenRows, rows: Sequence[int] | np.ndarray) -> Batch:
         """Return the tokens of these rows, for `embed` and `mlm_terms`, which masks words here."""
         batch = tokens.batch(rows)

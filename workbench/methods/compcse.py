@@ -39,10 +39,7 @@ class CompCSE(ContrastiveMethod):
         texts = self.composition.token_places(rows)
         return {"tokens": self.token_batch(self.composition.tokens, texts)}
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        # The words are guessed from each text on its own, also from parts.
-        terms = self.mlm_terms(batch["tokens"])
-        vectors = self.embed(batch["tokens"])
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
         anchor, positive = self.composition.views(vectors, self.head)
         scores = cosine_matrix(anchor, positive)
-        return terms | {"info_nce": info_nce(scores, temperature=self.config.temperature)}
+        return {"info_nce": info_nce(scores, temperature=self.config.temperature)}

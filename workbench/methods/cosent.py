@@ -120,9 +120,7 @@ class CoSENT(Method):
         return batch
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        # A row for each pair: gathering needs matrices.
-        target = batch["target"].to(self.encoder.device)
-        target = gather_rows(target[:, None]).squeeze(1)
+        target = gather_rows(batch["target"].to(self.encoder.device))
         vectors = self.embed(batch["tokens"])
         return {self.config.objective: self._loss(vectors, target)}
 
@@ -130,8 +128,7 @@ class CoSENT(Method):
         self, vectors: Float[Tensor, "n *d"], target: Float[Tensor, " m"]
     ) -> Float[Tensor, ""]:
         if self.pairwise:
-            scores = gather_rows(vectors[:, None]).squeeze(1)
-            return self._pair_loss(scores, target)
+            return self._pair_loss(gather_rows(vectors), target)
         views = gathered_views(vectors, count=len(self.texts))
         if self.config.objective == "triplet":
             return triplet(*views, margin=self.config.margin)

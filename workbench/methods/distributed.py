@@ -36,7 +36,7 @@ def max_over_processes(number: int, device: torch.device) -> int:
     return int(largest)
 
 
-def gather_rows(rows: Float[Tensor, "n d"]) -> Float[Tensor, "all d"]:
+def gather_rows(rows: Float[Tensor, "n *d"]) -> Float[Tensor, "all *d"]:
     """Return the rows of all processes, on every process, with gradient.
 
     They are in the order of the ranks.

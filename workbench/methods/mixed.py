@@ -99,17 +99,13 @@ class Mixed(RankMethod):
         batch["teachers"] = self.teacher_lists.take(rows)
         return batch
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        self._drop_mixture()
-        terms = self.mlm_terms(batch["tokens"])
-        vectors = self.embed(batch["tokens"])
-        if self.config.uses_scores:
-            terms |= self._score_terms(vectors, batch)
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
+        terms = self._score_terms(vectors, batch) if self.config.uses_scores else {}
         if self.config.cosent:
             terms["cosent_gold"] = self._cosent_term(vectors, batch["gold"])
         return terms
 
-    def _score_terms(self, vectors: Float[Tensor, "texts d"], batch: Batch) -> dict[str, Tensor]:
+    def _score_terms(self, vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
         """Return the terms that read the scores of one view with the other."""
         config = self.config
         scores = cosine_matrix(*self.composition.views(vectors, self.head))
@@ -134,7 +130,7 @@ class Mixed(RankMethod):
         self, vectors: Float[Tensor, "texts d"], labels: Float[Tensor, " n"]
     ) -> Float[Tensor, ""]:
         """Return CoSENT's loss of the two whole sentences of each pair."""
-        gold = gather_rows(labels.to(vectors.device)[:, None]).squeeze(1)
+        gold = gather_rows(labels.to(vectors.device))
         if self.config.uses_scores:  # a pair's two sentences are together
             # The anchor is the whole sentence: the settings refuse to compose it with CoSENT.
             whole = self.composition.split(vectors)[0]

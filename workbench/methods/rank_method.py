@@ -24,8 +24,7 @@ class RankMethod(ContrastiveMethod):
     """A method whose similarity at test is the mixture of RankEncoder eq. 7.
 
     The corpus is embedded again by the trained encoder, E2; in training dev is measured with E2's
-    unit rows alone. Subclasses call `_drop_mixture` in `forward`, because a step changes the
-    weights.
+    unit rows alone.
 
     saves_corpus: Whether an encoder is saved with its corpus, which `restore` then needs.
     """
@@ -39,7 +38,9 @@ class RankMethod(ContrastiveMethod):
         self.saves_corpus = saves_corpus
         self.ranks = RankDistillation(config)
         self._mixture: RankMixture | None = None
-        # Loading weights, such as those of the best step, makes the embedded corpus stale.
+        # A step makes the embedded corpus stale, and so does loading weights, such as those of the
+        # best step.
+        self.register_forward_pre_hook(self._drop_mixture)
         self.encoder.backbone.register_load_state_dict_post_hook(self._drop_mixture)
 
     def prepare_ranks(self, data: Sentences, sentences: list[str]) -> None:

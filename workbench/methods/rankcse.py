@@ -40,9 +40,7 @@ class RankCSE(ContrastiveMethod):
         tokens = self.token_batch(self.tokens, [*rows, *rows])
         return {"tokens": tokens, "teachers": self.teacher_lists.take(rows)}
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        terms = self.mlm_terms(batch["tokens"])
-        vectors = self.embed(batch["tokens"])
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
         scores = cosine_matrix(*gathered_views(vectors, self.head))
         plain = cosine_matrix(*gathered_views(vectors))
-        return terms | self.teacher_lists.terms(self, scores, plain, batch["teachers"])
+        return self.teacher_lists.terms(self, scores, plain, batch["teachers"])

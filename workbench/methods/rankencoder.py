@@ -43,11 +43,8 @@ class RankEncoder(RankMethod):
         tokens = self.token_batch(self.tokens, np.concatenate([rows, second]))
         return {"tokens": tokens, "base": self.ranks.targets.take(rows)}
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        self._drop_mixture()
-        terms = self.mlm_terms(batch["tokens"])
-        vectors = self.embed(batch["tokens"])
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
         scores = cosine_matrix(*gathered_views(vectors, self.head))
         contrastive = info_nce(scores, temperature=self.config.temperature)
         target = self.ranks.targets.similarities(batch["base"]).to(scores.device)
-        return terms | self.ranks.terms(self, contrastive, scores, target)
+        return self.ranks.terms(self, contrastive, scores, target)

@@ -45,10 +45,8 @@ class SimCSE(ContrastiveMethod):
         token_rows = [start + row for start in self.view_starts for row in rows]
         return {"tokens": self.token_batch(self.tokens, token_rows)}
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        terms = self.mlm_terms(batch["tokens"])
-        vectors = self.embed(batch["tokens"])
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
         anchors, *others = gathered_views(vectors, self.head, count=len(self.view_starts))
         # Hard negatives are further columns: negatives of every anchor.
         scores = cosine_matrix(anchors, torch.cat(others))
-        return terms | {"info_nce": info_nce(scores, temperature=self.config.temperature)}
+        return {"info_nce": info_nce(scores, temperature=self.config.temperature)}
