@@ -14,5 +14,6 @@ from workbench.encoder._tokens import TokenRows as TokenRows
 from workbench.encoder._vectors import (
     distinct_vectors as distinct_vectors,
     finite_array as finite_array,
+    number_sentences as number_sentences,
     unit_rows as unit_rows,
 )

@@ -1,6 +1,6 @@
 """Vectors from any `encode`: one checked row for each distinct sentence, and rows of length 1."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -41,18 +41,24 @@ def distinct_vectors(
 
     Raises EncoderError unless `encode` returns one row of finite numbers per sentence.
     """
+    distinct, rows = number_sentences(*lists)
+    # Once per distinct sentence, because `encode` may be a user's function without a cache.
+    vectors = finite_array(encode(distinct), "encode")
+    if vectors.ndim != 2 or len(vectors) != len(distinct) or not vectors.shape[1]:
+        raise EncoderError(
+            f"encode returned shape {vectors.shape} for {len(distinct)} sentences instead "
+            "of one row each"
+        )
+    return vectors, rows
+
+
+def number_sentences(*lists: Iterable[str]) -> tuple[list[str], list[list[int]]]:
+    """Return the distinct sentences of all lists, and each list as numbers of these."""
     numbers: dict[str, int] = {}
     rows = []
     for sentences in lists:
         rows.append([numbers.setdefault(sentence, len(numbers)) for sentence in sentences])
-    # Once per distinct sentence, because `encode` may be a user's function without a cache.
-    vectors = finite_array(encode(list(numbers)), "encode")
-    if vectors.ndim != 2 or len(vectors) != len(numbers) or not vectors.shape[1]:
-        raise EncoderError(
-            f"encode returned shape {vectors.shape} for {len(numbers)} sentences instead "
-            "of one row each"
-        )
-    return vectors, rows
+    return list(numbers), rows
 
 
 def finite_array(values: Any, source: str) -> np.ndarray:

@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from workbench.config import ListsConfig
 from workbench.data import Pairs
+from workbench.encoder import number_sentences
 from workbench.errors import DataError
 from workbench.losses import approx_ndcg, cosent_lists, graded_listmle, listnet
 from workbench.methods.base import Batch, Method, rank_labels, require_kind
@@ -49,12 +50,10 @@ class Lists(Method):
             lists = f"{len(self.groups)} queries with {len(used)} of {len(data)} pairs"
             _LOG.info("%s: %s; the other pairs are in no list", data.name, lists)
         # Each distinct sentence is tokenised once; a list is the rows of its query and targets.
-        row_of: dict[str, int] = {}
-        self.lists = []
-        for group in self.groups:
-            texts = (group.query, *group.targets)
-            self.lists.append([row_of.setdefault(text, len(row_of)) for text in texts])
-        self.tokens = self.encoder.token_rows(list(row_of))
+        texts, self.lists = number_sentences(
+            *([group.query, *group.targets] for group in self.groups)
+        )
+        self.tokens = self.encoder.token_rows(texts)
         gold = self._scale(data)
         self.gold = [gold[group.pairs].astype(np.float32) for group in self.groups]
 

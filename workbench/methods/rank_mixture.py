@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from workbench.data import Pairs
+from workbench.encoder import number_sentences
 from workbench.losses import corpus_covariance, full_precision, gaussian_rank_similarity, widest
 from workbench.methods.rank_vectors import Corpus, rank_vectors
 from workbench.metrics import similar_third, spearman_by_subset, uniformity
@@ -131,7 +132,8 @@ class RankMixture:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return cosine and rank similarity of each pair, for any weight."""
         # A query of many pairs is embedded and ranked once.
-        distinct, index = _index_distinct(sentence1, sentence2)
+        distinct, sides = number_sentences(sentence1, sentence2)
+        index = torch.tensor(sides, dtype=torch.long)
         vectors = self.embed(distinct, batch_size).to(self.corpus.rows.device)
         # Pairs in their order, at most a block of sentences at a time: the pairs of one query share
         # it.
@@ -217,21 +219,16 @@ def rank_premise(
     if pairs is not None:
         parts = mixture.parts(pairs.sentence1, pairs.sentence2)
         is_similar = similar_third(pairs.gold, pairs.score_range)
-        measured[f"Spearman x 100, {pairs.name}"] = _spearman_of_rows(
-            pairs, parts, is_similar | True
-        )
-        of_third = _spearman_of_rows(pairs, parts, is_similar)
-        measured[f"Spearman x 100, {pairs.name}, similar third"] = of_third
+        for some, rows in (("", is_similar | True), (", similar third", is_similar)):
+            correlations = _spearman_of_rows(pairs, parts, rows)
+            measured[f"Spearman x 100, {pairs.name}{some}"] = correlations
     table = pd.DataFrame.from_dict(measured, orient="index", columns=["embeddings", "rank vectors"])
-    numbers = f"uniformity {ranked:.2f} and {plain:.2f}; in the paper always more"
-    if ranked < plain:
-        caption = f"Rank vectors spread more than the embeddings ({numbers}): eq. 2 may help."
-    else:
-        caption = (
-            f"Rank vectors spread less than the embeddings ({numbers}): do not expect eq. 2 "
-            "to help."
-        )
-    table.attrs["caption"] = caption
+    is_more = ranked < plain
+    table.attrs["caption"] = (
+        f"Rank vectors spread {'more' if is_more else 'less'} than the embeddings (uniformity "
+        f"{ranked:.2f} and {plain:.2f}; in the paper always more): "
+        f"{'eq. 2 may help' if is_more else 'do not expect eq. 2 to help'}."
+    )
     return table
 
 
@@ -251,7 +248,7 @@ def neighbour_table(mixture: RankMixture, pairs: Pairs, *, nearest: int = 100) -
     nearest: Number of corpus sentences that count as neighbours; at most a tenth of the corpus.
     """
     cosine, ranked = mixture.parts(pairs.sentence1, pairs.sentence2)
-    distinct, index = _index_distinct(pairs.sentence1, pairs.sentence2)
+    distinct, index = number_sentences(pairs.sentence1, pairs.sentence2)
     vectors = mixture.embed(distinct, 64).to(mixture.corpus.rows.device)
     lists = mixture.corpus.lists(vectors).cpu()
     count = min(nearest, len(mixture.corpus) // 10 + 1)
@@ -260,15 +257,3 @@ def neighbour_table(mixture: RankMixture, pairs: Pairs, *, nearest: int = 100) -
     shared = (is_near[index[0]] & is_near[index[1]]).sum(dim=1)
     columns = {"cosine": cosine, "ranked": ranked, "shared": shared.numpy(), "gold": pairs.gold}
     return pd.DataFrame(columns)
-
-
-def _index_distinct(
-    sentence1: Sequence[str], sentence2: Sequence[str]
-) -> tuple[list[str], Int[Tensor, "2 p"]]:
-    """Return the distinct sentences, and the rows of both sides among them."""
-    row_of: dict[str, int] = {}
-    sides = [
-        [row_of.setdefault(sentence, len(row_of)) for sentence in side]
-        for side in (sentence1, sentence2)
-    ]
-    return list(row_of), torch.tensor(sides, dtype=torch.long)

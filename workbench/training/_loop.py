@@ -126,8 +126,9 @@ def _fit_here(
                 "its start"
             )
         if saved_run:
+            is_cuda = device.type == "cuda"
             saved_run.record(
-                device=_device_name(device),
+                device=f"cuda: {torch.cuda.get_device_name(device)}" if is_cuda else device.type,
                 precision=method.encoder.training_precision,
                 threads=torch.get_num_threads(),
                 trained=False,
@@ -159,12 +160,6 @@ def _fit_here(
         history = pd.DataFrame(record.rows)
         history.attrs["keep_start"] = config.keep_start
         return history
-
-
-def _device_name(device: torch.device) -> str:
-    if device.type == "cuda":
-        return f"cuda: {torch.cuda.get_device_name(device)}"
-    return device.type
 
 
 def _train(
