@@ -50,7 +50,7 @@ def find_teacher(
     # Static encoders and SentenceTransformer have a pooling of their own.
     if checkpoint.kind != "transformer":
         return checkpoint, EncodingSpec()
-    if spec is None:
+    if not spec:
         raise EncoderError(
             f"the pooling of teacher {name!r} is unknown; set "
             f'teacher_pooling={{"{name}": "cls"}} of RankCSE '

@@ -52,12 +52,12 @@ class CrossEncoder(Encoder):
         # An empty sentence becomes a space, as in `encode`.
         first = [text or " " for text in sentence1]
         second = [text or " " for text in sentence2]
-        rows = self._pair_tokens(first, second, self.max_seq_length) if first else {"input_ids": []}
-        lengths = np.array([len(ids) for ids in rows["input_ids"]], dtype=np.int64)
+        columns = self._pair_tokens(first, second, self.max_seq_length) if first else {}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        lengths = np.array([len(row["input_ids"]) for row in rows], dtype=np.int64)
 
         def batch_of(index: np.ndarray) -> Mapping[str, Tensor]:
-            chosen = {name: [column[i] for i in index] for name, column in rows.items()}
-            return self.tokenizer.pad(chosen, return_tensors="pt")
+            return self.tokenizer.pad([rows[i] for i in index], return_tensors="pt")
 
         scores = torch.empty(len(first))
         self._compute(scores, lengths, batch_size, batch_of)
@@ -85,10 +85,10 @@ class CrossEncoder(Encoder):
             f"{config.model_type} cross-encoder, cut at {limit} tokens; only the order of "
             "scores counts"
         )
-        code = [
-            "from sentence_transformers import CrossEncoder",
-            "scores = CrossEncoder(folder).predict([(sentence1, sentence2)])",
-        ]
+        code = (
+            "from sentence_transformers import CrossEncoder\n"
+            "scores = CrossEncoder(folder).predict([(sentence1, sentence2)])"
+        )
         write_card(folder, {"title": "Cross-encoder"} | card, kind, code, task="text-ranking")
 
     def _pair_tokens(self, first: list[str], second: list[str], limit: int) -> Any:

@@ -147,7 +147,7 @@ def _prepare_pooler(model: Any, checkpoint: Checkpoint, *, is_random: bool, is_n
     """Initialise the layer of pooling "pooler" if `is_new`; BERT's own is of another task."""
     pooler = getattr(model, "pooler", None)
     layer = getattr(pooler, "dense", None)
-    if layer is None or not isinstance(getattr(pooler, "activation", None), nn.Tanh):
+    if not layer or not isinstance(getattr(pooler, "activation", None), nn.Tanh):
         raise EncoderError(
             f"a {model.config.model_type!r} backbone has no tanh layer over [CLS]; set pooling=cls"
         )
@@ -313,7 +313,7 @@ def load_dense(checkpoint: Checkpoint, width: int) -> Any:
         layer = Dense(folder, width) if kind == "Dense" else Normalize()
         width = getattr(layer, "width", width)
         layers.append(layer)
-    if checkpoint.columns is not None:
+    if checkpoint.columns:
         layers.append(Truncate(min(checkpoint.columns, width)))
     return nn.Sequential(*layers)
 

@@ -264,7 +264,7 @@ class Encoder(nn.Module):
     @full_precision  # autocast would round the mean of the tokens to bf16
     def _pool(self, states: Sequence[Tensor], chosen: Tensor) -> Tensor:
         vectors = pool(states, chosen, self.pooling)
-        if self.dense is not None:
+        if self.dense:
             return self.dense(vectors)
         return self.backbone.pooler(vectors.unsqueeze(1)) if self.pooling == "pooler" else vectors
 
@@ -290,7 +290,7 @@ class Encoder(nn.Module):
             unread = ids.shape[1] - states.shape[1]
             return ids, mask, functional.pad(states, (0, 0, 0, 0, 0, unread)).unbind(2)
         packing = self._packing(mask, batch.get("lengths"))
-        if packing is None:
+        if not packing:
             return ids, mask, self._run_backbone(**inputs)
         # All tokens are one row, so each needs the position that it has in its sentence.
         states = self._run_backbone(
@@ -300,7 +300,7 @@ class Encoder(nn.Module):
         )
         return ids, mask, [packing.unpack(state.squeeze(0)) for state in states]
 
-    def _packing(self, mask: Tensor, lengths: Sequence[int] | None) -> Packing | Unpadded | None:
+    def _packing(self, mask: Tensor, lengths: Sequence[int] | None) -> Packing | None:
         """Return how to compute tokens only; None if padding is computed too, or if there is none.
 
         On CUDA that needs `lengths`, the tokens of each row, because reading the mask would wait
@@ -315,7 +315,7 @@ class Encoder(nn.Module):
                 return None
             return Unpadded.of(lengths, columns, mask.device)
         is_cheaper = self.training and mask.device.type == "cpu"
-        return Packing.of(mask) if is_cheaper and not bool(mask.all()) else None
+        return Packing.of_mask(mask) if is_cheaper and not bool(mask.all()) else None
 
     def _run_backbone(self, **inputs: Any) -> Sequence[Tensor]:
         """Return the hidden states that the pooling reads, the last layer's last."""
@@ -511,7 +511,7 @@ class Encoder(nn.Module):
         """
         load_weights(self.backbone, Path(folder))
         # Layers over the pooling are in folders of their own, one for each module.
-        if self.dense is not None:
+        if self.dense:
             saved = find_checkpoint(str(Path(folder).absolute()))
             layers = load_dense(saved, self.backbone.config.hidden_size)
             self.dense.load_state_dict(layers.state_dict())

@@ -78,7 +78,7 @@ class TokenRows:
         lengths = self.lengths[index] + len(self.before) + len(self.after)
         longest = int(lengths.max())
         width = -(-longest // multiple) * multiple
-        if most is not None:
+        if most:
             width = max(longest, min(width, most))
         mask = np.arange(width) < lengths[:, None]
         ids = np.full(mask.shape, self.padding, np.int64)

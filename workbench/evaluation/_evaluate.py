@@ -121,7 +121,7 @@ def evaluate(
         if is_stored:
             return Report(run.metrics(stage), run.scores(stage), run.rankings(stage))
     report = _score_suites(model, data, how, classifier)
-    if run is not None:
+    if run:
         run.write_evaluation(report.metrics, report.scores, report.rankings, stage)
     return report
 
@@ -315,11 +315,10 @@ def _load(suites: Suites | Sequence[str] | str) -> Suites:
 
 def _require_same(run: Run, stage: str, suites: Suites, how: str, classifier: str) -> None:
     """Raise RunError if the evaluation that the run contains is not the one asked for."""
-    stored = []
-    others = set()
-    for name, values in run.metrics(stage).items():
-        if "n" in values:  # the averages have none
-            stored.append(name)
+    others = {how, classifier}
+    metrics = run.metrics(stage)
+    stored = [name for name, values in metrics.items() if "n" in values]  # averages have none
+    for values in metrics.values():
         others |= {values.get("aggregation", how), values.get("classifier", classifier)}
     others -= {how, classifier}
     if stored != list(suites) or others:

@@ -235,14 +235,14 @@ class ContrastiveMethod(Method):
     def token_batch(self, tokens: TokenRows, rows: Sequence[int] | np.ndarray) -> Batch:
         """Return the tokens of these rows, for `embed` and `mlm_terms`, which masks words here."""
         batch = tokens.batch(rows)
-        if self.words is None:
+        if not self.words:
             return batch
         return batch | self.words.mask(batch["input_ids"])
 
     def mlm_terms(self, tokens: Batch) -> dict[str, Tensor]:
         """Return {"mlm": mlm_weight x the mean loss of masked words}, or {} if the weight is 0."""
         words = self.words
-        if words is None:
+        if not words:
             return {}
         # The sum of losses and the number of words, so that the mean is over the words of all
         # processes and not a mean of means.
@@ -261,7 +261,7 @@ def training_sentences(method: Method, data: Any, *, templates: bool = False) ->
     require_kind(data, Sentences, f"{name} trains on plain sentences")
     if len(data) < 2:
         raise DataError(f"{data.name}: {len(data)} sentence; {name} needs at least 2")
-    if method.encoder.template is not None and not templates:
+    if method.encoder.template and not templates:
         raise EncoderError(
             f"pooling 'mask': {name} trains on plain sentences, not on a template; set "
             "another pooling"
@@ -306,7 +306,7 @@ def gathered_views(
     """
     # Before gathering: each process applies the layer to its own rows, and gradients are not
     # counted twice.
-    vectors = vectors if head is None else head(vectors)
+    vectors = head(vectors) if head else vectors
     return [gather_rows(view) for view in vectors.chunk(count)]
 
 

@@ -34,7 +34,7 @@ class Composition:
 
     def __init__(self, config: CompCSEConfig, encoder: Encoder, *, is_read: bool = True) -> None:
         width = encoder.dimension
-        if config.subvector is not None and config.subvector > width:
+        if config.subvector and config.subvector > width:
             raise SettingError(
                 f"subvector is {config.subvector}, but vectors of {config.encoder} have {width} "
                 f"coordinates; set 1 to {width}, or none for all"
@@ -56,7 +56,7 @@ class Composition:
     def inputs(self) -> dict[str, tuple[str, str]]:
         """Return source and sha256 of the file of spans, if the settings name one."""
         spans = self.config.spans
-        if spans is None:
+        if not spans:
             return {}
         return {"spans": (f"file {spans}", file_checksum(Path(spans)))}
 
@@ -115,15 +115,15 @@ class Composition:
     ) -> Float[Tensor, "all d"]:
         """Return one view from its texts' vectors; layer and aggregation in the order of `mlp`."""
         is_before = self.config.mlp == "before"
-        if head is not None and is_before:
+        if head and is_before:
             vectors = [head(of_text) for of_text in vectors]
         if len(vectors) == 1:
             composed = vectors[0]
-        elif self.projection is not None:
+        elif self.projection:
             composed = self.projection(vectors)
         else:
             composed = compose(vectors, self.config.aggregation)
-        if head is not None and not is_before:
+        if head and not is_before:
             composed = head(composed)
         return gather_rows(composed)
 
@@ -131,7 +131,7 @@ class Composition:
         config = self.config
         if config.subsampling == "none":
             return []
-        if config.spans is not None:
+        if config.spans:
             return read_spans(config.spans, data.sentences)
         spans = subsample(data.sentences, config.subsampling, config.subsuming_depth)
         if not spans:

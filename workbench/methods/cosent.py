@@ -132,7 +132,7 @@ class CoSENT(Method):
         views = gathered_views(vectors, count=len(self.texts))
         if self.config.objective == "triplet":
             return triplet(*views, margin=self.config.margin)
-        if self.classifier is not None:
+        if self.classifier:
             return functional.cross_entropy(self.classifier(*views), target.long())
         return self._pair_loss(functional.cosine_similarity(*views, dim=1), target)
 

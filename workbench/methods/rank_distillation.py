@@ -30,12 +30,12 @@ class RankDistillation:
     def prepare(self, data: Sentences, sentences: list[str], device: torch.device) -> None:
         """Draw the corpus and embed it and the sentences with E1, from the cache if possible."""
         config = self.config
-        drawn_from = data if config.corpus is None else load_sentences(config.corpus)
+        drawn_from = load_sentences(config.corpus) if config.corpus else data
         # Drawn by its own seed: unless E1 is a run of each seed, its embeddings are shared.
         self.corpus = draw_corpus(drawn_from, config.corpus_size, config.corpus_seed)
         base = load_e1(config)
         self.inputs = {"base": (base.source, base.checksum)}
-        if config.corpus is not None:
+        if config.corpus:
             self.inputs["corpus"] = (drawn_from.source, drawn_from.checksum)
         # Ranks of a corpus are computed in float32, whatever the cache holds.
         of_corpus = cached_embeddings(base, self.corpus, folder=config.cache)
@@ -92,7 +92,7 @@ def find_e1(config: RankEncoderConfig) -> tuple[str, dict[str, Any]]:
     """Return E1's name, the folder if it is a run of a method, and how the settings read it."""
     name = config.base
     if name in CONFIGS:
-        if config.base_root is None:
+        if not config.base_root:
             raise EncoderError(
                 f"E1 is a run of {name!r}: set base_root to the folder of runs, or base "
                 "to the run's"

@@ -68,7 +68,7 @@ class RankMethod(ContrastiveMethod):
         checkpoint = self.find_start()
         spec = checkpoint.spec(config.pooling, config.template) or EncodingSpec("cls")
         of_base = published_spec(config.base)
-        if spec.template is not None and of_base is not None:
+        if spec.template and of_base:
             spec = replace(spec, full_stop=of_base.full_stop, endings=of_base.endings)
         return Encoder(checkpoint, spec, **options)
 
@@ -108,7 +108,7 @@ class RankMethod(ContrastiveMethod):
                 f"{type(self).__name__} has no corpus before `prepare` or `restore`; "
                 "use `encode_plain`"
             )
-        if self._mixture is None:
+        if not self._mixture:
             self._mixture = RankMixture(
                 self.encode_plain,
                 self.corpus,

@@ -30,7 +30,7 @@ class RankEncoder(RankMethod):
         # Both views have the same tokens, unless a second template has its own, which come after.
         self.start_of_second = 0
         template = self.config.second_template
-        if self.encoder.template is not None and template not in (None, self.encoder.template):
+        if self.encoder.template and template not in (None, self.encoder.template):
             of_second = self.encoder.token_rows(sentences, template=template)
             self.start_of_second = len(sentences)
             self.tokens = TokenRows.joined([self.tokens, of_second])

@@ -99,7 +99,7 @@ class TeacherLists:
         if config.gamma:
             teacher = self.teacher_scores(taken)
             terms[config.ranking] = config.gamma * self.ranking_loss(student, teacher)
-            if method.head is not None:
+            if method.head:
                 # The history gets the losses of the place that is not trained, to compare.
                 below = plain.detach()
                 other = below if ranking_after_mlp else scores.detach()
