@@ -212,9 +212,13 @@ class ContrastiveMethod(Method):
 
     head_is_read: Whether a loss term reads the layer; otherwise there is none, because training in
     several processes refuses a layer without gradient.
+    tokens: Of all texts, from `prepare`.
+    view_starts: The first row of each view in `tokens`; dropout views share theirs.
     """
 
     config: ContrastiveConfig
+    tokens: TokenRows
+    view_starts: Sequence[int] = (0, 0)
 
     def __init__(self, config: ContrastiveConfig, *, head_is_read: bool = True) -> None:
         super().__init__(config)
@@ -222,6 +226,11 @@ class ContrastiveMethod(Method):
         has_head = head_is_read and config.mlp not in (False, "none")
         self.head = MLPHead(self.encoder.dimension) if has_head else None
         self.words = MaskedLanguageModel(self.encoder) if config.mlm_weight else None
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        # One forward pass reads all views; each gets its own dropout.
+        token_rows = [start + row for start in self.view_starts for row in rows]
+        return {"tokens": self.token_batch(self.tokens, token_rows)}
 
     def loss_terms(self, vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
         """Return the weighted loss terms of a batch, from the vectors [texts, d] of its texts."""

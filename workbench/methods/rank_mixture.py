@@ -83,7 +83,9 @@ class RankMixture:
         batch_size: int = 64,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.embed, self.weight = embed, weight
+        self.embed = embed
+        self.weight = weight
+        self.batch_size = batch_size
         self.corpus = Corpus(embed(list(corpus), batch_size).to(device))
         self.root: Tensor | None = None
         if similarity == "gaussian":
@@ -120,21 +122,19 @@ class RankMixture:
             torch.mul(ranks, math.sqrt(self.weight), out=result[rows, width:])
         return result
 
-    def score(
-        self, sentence1: Sequence[str], sentence2: Sequence[str], batch_size: int = 64
-    ) -> np.ndarray:
+    def score(self, sentence1: Sequence[str], sentence2: Sequence[str]) -> np.ndarray:
         """Return eq. 7 for each pair, with at most a few blocks of rank vectors in memory."""
-        cosine, ranked = self.parts(sentence1, sentence2, batch_size)
+        cosine, ranked = self.parts(sentence1, sentence2)
         return self.weight * ranked + (1 - self.weight) * cosine
 
     def parts(
-        self, sentence1: Sequence[str], sentence2: Sequence[str], batch_size: int = 64
+        self, sentence1: Sequence[str], sentence2: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return cosine and rank similarity of each pair, for any weight."""
         # A query of many pairs is embedded and ranked once.
         distinct, sides = number_sentences(sentence1, sentence2)
         index = torch.tensor(sides, dtype=torch.long)
-        vectors = self.embed(distinct, batch_size).to(self.corpus.rows.device)
+        vectors = self.embed(distinct, self.batch_size).to(self.corpus.rows.device)
         # Pairs in their order, at most a block of sentences at a time: the pairs of one query share
         # it.
         pairs_at_a_time = max(1, self._block_rows // 2)
@@ -249,7 +249,7 @@ def neighbour_table(mixture: RankMixture, pairs: Pairs, *, nearest: int = 100) -
     """
     cosine, ranked = mixture.parts(pairs.sentence1, pairs.sentence2)
     distinct, index = number_sentences(pairs.sentence1, pairs.sentence2)
-    vectors = mixture.embed(distinct, 64).to(mixture.corpus.rows.device)
+    vectors = mixture.embed(distinct, mixture.batch_size).to(mixture.corpus.rows.device)
     lists = mixture.corpus.lists(vectors).cpu()
     count = min(nearest, len(mixture.corpus) // 10 + 1)
     neighbours = lists.topk(count, dim=1).indices

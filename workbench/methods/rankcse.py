@@ -36,9 +36,7 @@ class RankCSE(ContrastiveMethod):
         return self.teacher_lists.inputs
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        # One forward pass reads each sentence twice; each view gets its own dropout.
-        tokens = self.token_batch(self.tokens, [*rows, *rows])
-        return {"tokens": tokens, "teachers": self.teacher_lists.take(rows)}
+        return super().collate(rows) | {"teachers": self.teacher_lists.take(rows)}
 
     def loss_terms(self, vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
         scores = cosine_matrix(*gathered_views(vectors, self.head))

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from workbench.config import RankEncoderConfig
@@ -28,20 +27,17 @@ class RankEncoder(RankMethod):
         self.prepare_ranks(data, sentences)
         self.tokens = self.encoder.token_rows(sentences)
         # Both views have the same tokens, unless a second template has its own, which come after.
-        self.start_of_second = 0
         template = self.config.second_template
         if self.encoder.template and template not in (None, self.encoder.template):
             of_second = self.encoder.token_rows(sentences, template=template)
-            self.start_of_second = len(sentences)
+            self.view_starts = (0, len(sentences))
             self.tokens = TokenRows.joined([self.tokens, of_second])
 
     def inputs(self) -> dict[str, tuple[str, str]]:
         return self.ranks.inputs
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        second = np.asarray(rows) + self.start_of_second
-        tokens = self.token_batch(self.tokens, np.concatenate([rows, second]))
-        return {"tokens": tokens, "base": self.ranks.targets.take(rows)}
+        return super().collate(rows) | {"base": self.ranks.targets.take(rows)}
 
     def loss_terms(self, vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
         scores = cosine_matrix(*gathered_views(vectors, self.head))
