@@ -6,13 +6,13 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from workbench.encoder._model import Encoder
 from workbench.encoder._saving import save_checkpoint, write_card
 from workbench.encoder._tokens import apply_by_length
 from workbench.errors import EncoderError
+from workbench.losses import PairScores
 
 
 class CrossEncoder(Encoder):
@@ -32,7 +32,7 @@ class CrossEncoder(Encoder):
         rows = self._pair_tokens(list(sentence1), list(sentence2), self.train_length)
         return dict(self.tokenizer.pad(rows, return_tensors="pt"))
 
-    def forward(self, batch: Mapping[str, Tensor]) -> Float[Tensor, " n"]:
+    def forward(self, batch: Mapping[str, Tensor]) -> PairScores:
         """Return the score of each pair, the classifier's single logit, with gradient.
 
         A larger score means more similar.

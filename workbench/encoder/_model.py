@@ -39,7 +39,7 @@ from workbench.encoder._tokens import (
     token_ids,
 )
 from workbench.errors import EncoderError, did_you_mean
-from workbench.losses import full_precision
+from workbench.losses import Embeddings, Scores, full_precision
 
 _LOG = logging.getLogger("workbench")
 _CLS = EncodingSpec("cls")
@@ -252,7 +252,7 @@ class Encoder(nn.Module):
 
         return TokenRows.gather(cut_chunks(), self.tokenizer.pad_token_id), cut
 
-    def forward(self, batch: Mapping[str, Any]) -> Float[Tensor, "n d"]:
+    def forward(self, batch: Mapping[str, Any]) -> Embeddings:
         """Return the pooled vectors of a batch from `tokenize`, with gradient, not normalised."""
         ids, mask, states = self._hidden_states(batch)
         chosen = self._template.mask_position(ids) if self._template else mask.bool()
@@ -396,9 +396,7 @@ class Encoder(nn.Module):
         return vectors[0] if is_one else vectors
 
     @staticmethod
-    def similarity(
-        first: Float[Tensor, "*n d"], second: Float[Tensor, "*m d"]
-    ) -> Float[Tensor, "n m"]:
+    def similarity(first: Float[Tensor, "*n d"], second: Float[Tensor, "*m d"]) -> Scores:
         """Return the cosines of all vectors of `first` with all of `second`.
 
         One vector counts as one row.

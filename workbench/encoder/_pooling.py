@@ -11,6 +11,7 @@ from workbench.checkpoints import EncodingSpec
 from workbench.config import Pooling
 from workbench.encoder._tokens import token_ids
 from workbench.errors import EncoderError
+from workbench.losses import Embeddings
 
 # avg_first_last averages layer 1 and the last layer (60.73 on STS for BERT-base);
 # avg_embedding_last averages the embedding layer and the last, which the printed "first-last avg."
@@ -21,7 +22,7 @@ MEANS = ("mean", *FIRST_LAYER)  # the poolings that are a mean over all tokens
 
 def pool(
     hidden_states: Sequence[Float[Tensor, "n l d"]], chosen: Bool[Tensor, "n l"], pooling: Pooling
-) -> Float[Tensor, "n d"]:
+) -> Embeddings:
     """Return one vector per sentence, in float32 or wider, not normalised.
 
     hidden_states: the embedding layer's output and each layer's; a mean of two layers reads two,

@@ -5,9 +5,15 @@ from functools import wraps
 from typing import ParamSpec
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 P = ParamSpec("P")
+Scalar = Float[Tensor, ""]
+Scores = Float[Tensor, "n m"]  # a list of m scores in each row
+PairScores = Float[Tensor, " n"]  # a score of each pair
+SquareScores = Float[Tensor, "n n"]  # of the sentences of a batch with one another
+Embeddings = Float[Tensor, "n d"]  # a vector in each row
 _HALF = (torch.float16, torch.bfloat16)
 
 

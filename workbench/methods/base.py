@@ -19,6 +19,7 @@ from workbench.config import ContrastiveConfig, TrainingConfig
 from workbench.data import Pairs, Sentences
 from workbench.encoder import Encoder, TokenRows, has_no_dropout, unit_rows, weights_checksum
 from workbench.errors import DataError, EncoderError
+from workbench.losses import Embeddings
 from workbench.methods.distributed import gather_rows
 from workbench.methods.masked_language import MaskedLanguageModel
 
@@ -308,7 +309,7 @@ def rank_labels(pairs: Pairs) -> np.ndarray:
 
 def gathered_views(
     vectors: Float[Tensor, "rows d"], head: nn.Module | None = None, *, count: int = 2
-) -> list[Float[Tensor, "n d"]]:
+) -> list[Embeddings]:
     """Split the rows of one forward pass into views, each of all processes' sentences.
 
     A head is applied before they are gathered.
@@ -332,5 +333,5 @@ class MLPHead(nn.Module):
         nn.init.normal_(self.linear.weight, std=0.02)
         nn.init.zeros_(self.linear.bias)
 
-    def forward(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    def forward(self, vectors: Embeddings) -> Embeddings:
         return torch.tanh(self.linear(vectors))

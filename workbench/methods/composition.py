@@ -15,7 +15,7 @@ from workbench.data import Sentences
 from workbench.encoder import Encoder, TokenRows
 from workbench.errors import DataError, SettingError
 from workbench.files import file_checksum
-from workbench.losses import COMPOSITIONS, compose
+from workbench.losses import COMPOSITIONS, Embeddings, compose
 from workbench.methods.base import gathered_views
 from workbench.methods.distributed import gather_rows
 from workbench.methods.splitting import Spans, read_spans, split_words, subsample
@@ -90,7 +90,7 @@ class Composition:
         first = self.whole_texts(rows)
         return np.concatenate([first + text for view in self.view_texts for text in view])
 
-    def split(self, vectors: Float[Tensor, "texts d"]) -> list[Float[Tensor, "n d"]]:
+    def split(self, vectors: Float[Tensor, "texts d"]) -> list[Embeddings]:
         """Return one [n, d] for each text of the anchor, then for each text of the positive."""
         count = sum(len(view) for view in self.view_texts)
         return list(vectors.chunk(count))
@@ -111,7 +111,7 @@ class Composition:
         return anchor[:, :d0], positive[:, :d0]
 
     def _compose(
-        self, vectors: Sequence[Float[Tensor, "n d"]], head: nn.Module | None
+        self, vectors: Sequence[Embeddings], head: nn.Module | None
     ) -> Float[Tensor, "all d"]:
         """Return one view from its texts' vectors; layer and aggregation in the order of `mlp`."""
         is_before = self.config.mlp == "before"
@@ -195,7 +195,7 @@ class Projection(nn.Module):
         # The paper has no initialisation of this layer; BERT's, as for the tanh layer.
         nn.init.normal_(self.linear.weight, std=0.02)
 
-    def forward(self, parts: Sequence[Float[Tensor, "n d"]]) -> Float[Tensor, "n d"]:
+    def forward(self, parts: Sequence[Embeddings]) -> Embeddings:
         features = list(parts)
         if self.has_difference:
             features.append((parts[0] - parts[1]).abs())

@@ -19,7 +19,7 @@ from workbench.config import CoSENTConfig
 from workbench.data import Pairs, Triplets
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import DataError
-from workbench.losses import contrastive, cosent, mse, triplet
+from workbench.losses import Embeddings, PairScores, Scalar, contrastive, cosent, mse, triplet
 from workbench.methods.base import (
     Batch,
     Method,
@@ -41,9 +41,7 @@ class PairClassifier(nn.Module):
         super().__init__()
         self.linear = nn.Linear(3 * width, classes, bias=bias)
 
-    def forward(
-        self, first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]
-    ) -> Float[Tensor, "n c"]:
+    def forward(self, first: Embeddings, second: Embeddings) -> Float[Tensor, "n c"]:
         return self.linear(torch.cat([first, second, (first - second).abs()], dim=1))
 
 
@@ -124,9 +122,7 @@ class CoSENT(Method):
         vectors = self.embed(batch["tokens"])
         return {self.config.objective: self._loss(vectors, target)}
 
-    def _loss(
-        self, vectors: Float[Tensor, "n *d"], target: Float[Tensor, " m"]
-    ) -> Float[Tensor, ""]:
+    def _loss(self, vectors: Float[Tensor, "n *d"], target: Float[Tensor, " m"]) -> Scalar:
         if self.pairwise:
             return self._pair_loss(gather_rows(vectors), target)
         views = gathered_views(vectors, count=len(self.texts))
@@ -136,9 +132,7 @@ class CoSENT(Method):
             return functional.cross_entropy(self.classifier(*views), target.long())
         return self._pair_loss(functional.cosine_similarity(*views, dim=1), target)
 
-    def _pair_loss(
-        self, scores: Float[Tensor, " n"], target: Float[Tensor, " n"]
-    ) -> Float[Tensor, ""]:
+    def _pair_loss(self, scores: PairScores, target: PairScores) -> Scalar:
         """Return the loss of the objectives that read one score per pair."""
         config = self.config
         if config.objective == "mse":

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, pad
 from torch.nn.utils.rnn import pad_sequence
@@ -15,7 +14,7 @@ from workbench.config import ListsConfig
 from workbench.data import Pairs
 from workbench.encoder import number_sentences
 from workbench.errors import DataError
-from workbench.losses import approx_ndcg, cosent_lists, graded_listmle, listnet
+from workbench.losses import Scalar, Scores, approx_ndcg, cosent_lists, graded_listmle, listnet
 from workbench.methods.base import Batch, Method, rank_labels, require_kind
 from workbench.methods.distributed import gather_rows, max_over_processes
 from workbench.metrics import ranking_groups
@@ -101,9 +100,7 @@ class Lists(Method):
         loss = self._list_loss(gather_rows(cosines), gather_rows(gold))
         return {self.config.ranking: loss}
 
-    def _list_loss(
-        self, cosines: Float[Tensor, "n m"], gold: Float[Tensor, "n m"]
-    ) -> Float[Tensor, ""]:
+    def _list_loss(self, cosines: Scores, gold: Scores) -> Scalar:
         config = self.config
         tau = config.temperature
         if config.ranking == "listnet":

@@ -14,7 +14,7 @@ from torch.nn.functional import cosine_similarity
 
 from workbench.config import MixedConfig
 from workbench.data import Pairs, Sentences
-from workbench.losses import cosent, cosine_matrix
+from workbench.losses import PairScores, Scalar, cosent, cosine_matrix
 from workbench.methods.base import (
     Batch,
     gathered_views,
@@ -126,9 +126,7 @@ class Mixed(RankMethod):
             terms |= self.ranks.terms(self, contrastive, scores, target)
         return terms
 
-    def _cosent_term(
-        self, vectors: Float[Tensor, "texts d"], labels: Float[Tensor, " n"]
-    ) -> Float[Tensor, ""]:
+    def _cosent_term(self, vectors: Float[Tensor, "texts d"], labels: PairScores) -> Scalar:
         """Return CoSENT's loss of the two whole sentences of each pair."""
         gold = gather_rows(labels.to(vectors.device))
         if self.config.uses_scores:  # a pair's two sentences are together

@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from workbench.config import CONFIGS, RankEncoderConfig
 from workbench.data import Sentences, load_sentences
 from workbench.encoder import FrozenEncoder
 from workbench.errors import EncoderError
-from workbench.losses import kept_pairs, rank_mse
+from workbench.losses import Scalar, SquareScores, kept_pairs, rank_mse
 from workbench.methods.base import ContrastiveMethod
 from workbench.methods.rank_targets import RankTargets, draw_corpus
 from workbench.methods.rank_vectors import Corpus
@@ -50,9 +49,9 @@ class RankDistillation:
     def terms(
         self,
         method: ContrastiveMethod,
-        contrastive: Float[Tensor, ""],
-        scores: Float[Tensor, "n n"],
-        target: Float[Tensor, "n n"],
+        contrastive: Scalar,
+        scores: SquareScores,
+        target: SquareScores,
     ) -> dict[str, Tensor]:
         """Return contrastive and rank loss, combined as the setting `combination` says (eq. 5)."""
         config = self.config

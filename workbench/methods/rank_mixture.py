@@ -16,7 +16,14 @@ from torch import Tensor
 
 from workbench.data import Pairs
 from workbench.encoder import number_sentences
-from workbench.losses import corpus_covariance, full_precision, gaussian_rank_similarity, widest
+from workbench.losses import (
+    Embeddings,
+    Scores,
+    corpus_covariance,
+    full_precision,
+    gaussian_rank_similarity,
+    widest,
+)
 from workbench.methods.rank_vectors import Corpus, rank_vectors
 from workbench.metrics import similar_third, spearman_by_subset, uniformity
 
@@ -28,12 +35,12 @@ _TABLE_2 = {"SimCSE": (-2.42, -3.23), "PromptBERT": (-1.49, -3.31), "SNCSE": (-2
 
 @full_precision
 def rank_similarity(
-    a: Float[Tensor, "n d"],
+    a: Embeddings,
     b: Float[Tensor, "m width"],
     corpus: Float[Tensor, "c width_of_corpus"],
     *,
     how: str = "exact",
-) -> Float[Tensor, "n m"]:
+) -> Scores:
     """Return u_i . u_j of RankEncoder eq. 4.
 
     It is Spearman's correlation of how two sentences order the corpus.
@@ -162,9 +169,7 @@ class RankMixture:
         ]
         return pd.Series(values, pd.Index(weights, name="lambda_inf"), name=pairs.name)
 
-    def _pair_parts(
-        self, vectors: Float[Tensor, "n d"], pairs: Int[Tensor, "2 p"]
-    ) -> tuple[Tensor, Tensor]:
+    def _pair_parts(self, vectors: Embeddings, pairs: Int[Tensor, "2 p"]) -> tuple[Tensor, Tensor]:
         rows, index = torch.unique(pairs, return_inverse=True)
         z = self.rank_part(vectors[rows])
         ranked = (z[index[0]] * z[index[1]]).sum(dim=1)
@@ -173,7 +178,7 @@ class RankMixture:
         return (vectors[pairs[0]] * vectors[pairs[1]]).sum(dim=1), ranked
 
     @full_precision
-    def rank_part(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n z"]:
+    def rank_part(self, vectors: Embeddings) -> Float[Tensor, "n z"]:
         """Return z of unit rows: rank vectors, or for the closed form C^(1/2) e at length 1."""
         if self.root is None:
             return rank_vectors(self.corpus.lists(vectors))

@@ -13,7 +13,12 @@ from torch import Tensor
 
 from workbench.data import Sentences
 from workbench.errors import DataError, EncoderError, SettingError
-from workbench.losses import corpus_covariance, full_precision, gaussian_rank_similarity
+from workbench.losses import (
+    SquareScores,
+    corpus_covariance,
+    full_precision,
+    gaussian_rank_similarity,
+)
 from workbench.methods.distributed import gather_rows
 from workbench.methods.rank_vectors import Corpus, rank_vectors
 
@@ -96,7 +101,7 @@ class RankTargets:
 
 
 @full_precision
-def _gram_matrix(vectors: Float[Tensor, "n c"]) -> Float[Tensor, "n n"]:
+def _gram_matrix(vectors: Float[Tensor, "n c"]) -> SquareScores:
     # Rounding: a sentence with itself is kept by upper = 1.
     return (vectors @ vectors.T).clamp(-1, 1)
 

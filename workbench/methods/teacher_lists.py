@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from workbench import losses
 from workbench.config import RankCSEConfig
 from workbench.encoder import FrozenEncoder
+from workbench.losses import Scalar, SquareScores
 from workbench.methods.base import ContrastiveMethod
 from workbench.methods.distributed import gather_rows
 from workbench.teachers import Teacher, cached_embeddings, load_teacher
@@ -62,7 +62,7 @@ class TeacherLists:
         index = np.asarray(rows)
         return [torch.from_numpy(np.array(of_teacher[index])) for of_teacher in self.embeddings]
 
-    def teacher_scores(self, taken: list[Tensor]) -> Float[Tensor, "n n"]:
+    def teacher_scores(self, taken: list[Tensor]) -> SquareScores:
         """Return S^T in float32, of all processes' sentences; symmetric, its diagonal is 1."""
         weighted = []
         for alpha, rows in zip(self.config.weights, taken, strict=True):
@@ -75,8 +75,8 @@ class TeacherLists:
     def terms(
         self,
         method: ContrastiveMethod,
-        scores: Float[Tensor, "n n"],
-        plain: Float[Tensor, "n n"],
+        scores: SquareScores,
+        plain: SquareScores,
         taken: list[Tensor],
     ) -> dict[str, Tensor]:
         """Return infoNCE, consistency and ranking loss, weighted; terms of weight 0 are left out.
@@ -108,9 +108,7 @@ class TeacherLists:
                 method.observe(info_nce_below=losses.info_nce(below, temperature=tau_1), **of_other)
         return terms
 
-    def ranking_loss(
-        self, student: Float[Tensor, "n n"], teacher: Float[Tensor, "n n"]
-    ) -> Float[Tensor, ""]:
+    def ranking_loss(self, student: SquareScores, teacher: SquareScores) -> Scalar:
         """Return rank(S, S^T) of RankCSE eq. 3: ListNet (eq. 4), ListMLE (eq. 5) or CoSENT.
 
         The setting `ranking` names the function of `losses`, which gets those of the values below
