@@ -10,9 +10,11 @@ from torch import Tensor
 
 from workbench.errors import EncoderError
 
+Encode = Callable[[list[str]], Any]  # sentences -> a row of each
+
 
 def unit_rows(
-    encode: Callable[[list[str]], Any], sentence1: Sequence[str], sentence2: Sequence[str]
+    encode: Encode, sentence1: Sequence[str], sentence2: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return both sides of pairs as float64 [n, d] rows of length 1.
 
@@ -34,9 +36,7 @@ def unit_rows(
     return vectors[first], vectors[second]
 
 
-def distinct_vectors(
-    encode: Callable[[list[str]], Any], *lists: Sequence[str]
-) -> tuple[np.ndarray, list[list[int]]]:
+def distinct_vectors(encode: Encode, *lists: Sequence[str]) -> tuple[np.ndarray, list[list[int]]]:
     """Return a float64 row for each distinct sentence of all lists, and each list's row numbers.
 
     Raises EncoderError unless `encode` returns one row of finite numbers per sentence.

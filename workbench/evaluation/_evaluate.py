@@ -2,7 +2,7 @@
 
 import inspect
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ import pandas as pd
 from workbench.checkpoints import EncodingSpec, find_checkpoint
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES, Pairs, TransferTask, labels, load_sentences, load_suites
-from workbench.encoder import finite_array, load_encoder, unit_rows
+from workbench.encoder import Encode, finite_array, load_encoder, unit_rows
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation._baselines import StaticWords, TfIdf, Whitened
 from workbench.evaluation._rankings import RANKING_COLUMNS, ranking_table
@@ -35,7 +35,6 @@ _AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets
 _LOG = logging.getLogger("workbench")
 # Roles of inputs that are not suites; a suite of such a name is recorded as "suite dev".
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")
-Encode = Callable[[list[str]], Any]
 Suites = Mapping[str, Pairs | TransferTask]
 
 

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 from workbench.data import TransferTask, labels
-from workbench.encoder import distinct_vectors
+from workbench.encoder import Encode, distinct_vectors
 from workbench.errors import DataError
 
 Classifier = Literal["sklearn", "senteval"]
@@ -31,7 +31,7 @@ Predict = Callable[[np.ndarray], np.ndarray]  # features -> the class of each ro
 
 
 def classify(
-    encode: Callable[[list[str]], Any], task: TransferTask, classifier: Classifier = "sklearn"
+    encode: Encode, task: TransferTask, classifier: Classifier = "sklearn"
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Classify the vectors of a transfer task's sentences; for pairs |u - v| and u * v.
 
@@ -84,9 +84,7 @@ def classify(
     return values, predicted
 
 
-def _splits(
-    encode: Callable[[list[str]], Any], task: TransferTask
-) -> Iterator[tuple[Rows, Rows, Rows | None, Any]]:
+def _splits(encode: Encode, task: TransferTask) -> Iterator[tuple[Rows, Rows, Rows | None, Any]]:
     """Yield train, test, dev or None, and the positions of the test rows in the task."""
     sides = [side for data in task.splits.values() for side in data.texts]
     # All splits at once: a sentence of several is encoded once.

@@ -10,6 +10,7 @@ from torch import Tensor
 
 P = ParamSpec("P")
 Scalar = Float[Tensor, ""]
+AnyShape = Float[Tensor, "..."]  # compared with that of another argument in the function
 Scores = Float[Tensor, "n m"]  # a list of m scores in each row
 PairScores = Float[Tensor, " n"]  # a score of each pair
 SquareScores = Float[Tensor, "n n"]  # of the sentences of a batch with one another

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax, softmax
 
-from workbench.losses._arguments import Scalar, Scores, full_precision, require_same_shape
+from workbench.losses._arguments import AnyShape, Scalar, Scores, full_precision, require_same_shape
 
 
 def without_positive(scores: Scores) -> Float[Tensor, "n m_less_1"]:
@@ -133,7 +133,7 @@ def top_one(scores: Scores, *, temperature: float) -> Scores:
 @full_precision
 def listnet(
     student: Scores,
-    teacher: Float[Tensor, "..."],
+    teacher: AnyShape,
     *,
     student_temperature: float,
     teacher_temperature: float,
@@ -161,7 +161,7 @@ def listnet(
 @full_precision
 def listmle(
     student: Scores,
-    teacher: Float[Tensor, "..."],
+    teacher: AnyShape,
     *,
     temperature: float,
     exclude_positive: bool = False,

@@ -12,11 +12,18 @@ and in the order of the labels the inner sum is a running sum up to the first it
 import math
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Shaped
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from workbench.losses._arguments import PairScores, Scalar, Scores, full_precision, require_pairs
+from workbench.losses._arguments import (
+    AnyShape,
+    PairScores,
+    Scalar,
+    Scores,
+    full_precision,
+    require_pairs,
+)
 from workbench.losses._listwise import clamp_masked, paired_lists
 
 
@@ -62,7 +69,7 @@ def cosent(scores: PairScores, gold: Shaped[Tensor, "..."], *, scale: float = 20
 @full_precision
 def cosent_lists(
     student: Scores,
-    teacher: Float[Tensor, "..."],
+    teacher: AnyShape,
     *,
     scale: float = 20.0,
     exclude_positive: bool = True,
@@ -86,7 +93,7 @@ def cosent_lists(
 
 
 @full_precision
-def graded_listmle(student: Scores, gold: Float[Tensor, "..."], *, temperature: float) -> Scalar:
+def graded_listmle(student: Scores, gold: AnyShape, *, temperature: float) -> Scalar:
     """Return the mean over lists i of ListMLE in which targets of equal gold do not compete.
 
     It is our extension to ties.
@@ -106,7 +113,7 @@ def graded_listmle(student: Scores, gold: Float[Tensor, "..."], *, temperature: 
 @full_precision
 def approx_ndcg(
     student: Scores,
-    gold: Float[Tensor, "..."],
+    gold: AnyShape,
     *,
     temperature: float,
     gain: str = "exponential",

@@ -4,10 +4,11 @@ They are the supervised baselines, and RankEncoder's distillation.
 """
 
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Shaped
 from torch import Tensor
 
 from workbench.losses._arguments import (
+    AnyShape,
     Embeddings,
     PairScores,
     Scalar,
@@ -54,8 +55,8 @@ def contrastive(
 @full_precision
 def triplet(
     anchor: Embeddings,
-    positive: Float[Tensor, "..."],
-    negative: Float[Tensor, "..."],
+    positive: AnyShape,
+    negative: AnyShape,
     *,
     margin: float,
 ) -> Scalar:
@@ -89,7 +90,7 @@ def kept_pairs(target: Scores, *, lower: float | None, upper: float | None) -> B
 @full_precision
 def rank_mse(
     scores: Scores,
-    target: Float[Tensor, "..."],
+    target: AnyShape,
     *,
     lower: float | None,
     upper: float | None,

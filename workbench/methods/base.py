@@ -27,6 +27,8 @@ _LOG = logging.getLogger("workbench")
 _DROPOUT = 0.1  # BERT's own rate, the best of SimCSE's table 2
 
 Batch = dict[str, Any]
+Terms = dict[str, Tensor]  # weighted losses by name
+Inputs = dict[str, tuple[str, str]]  # role -> source, sha256
 
 
 class Method(nn.Module):
@@ -97,7 +99,7 @@ class Method(nn.Module):
         """
         return len(data)
 
-    def inputs(self) -> dict[str, tuple[str, str]]:
+    def inputs(self) -> Inputs:
         """Return other inputs that `prepare` read, role -> (source, sha256).
 
         A resumed run refuses others.
@@ -108,7 +110,7 @@ class Method(nn.Module):
         """Return the batch for these row numbers (CPU tensors)."""
         raise NotImplementedError
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, batch: Batch) -> Terms:
         """Return weighted loss terms by name: the trainer minimises their sum and logs each."""
         raise NotImplementedError
 
@@ -233,11 +235,11 @@ class ContrastiveMethod(Method):
         token_rows = [start + row for start in self.view_starts for row in rows]
         return {"tokens": self.token_batch(self.tokens, token_rows)}
 
-    def loss_terms(self, vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
         """Return the weighted loss terms of a batch, from the vectors [texts, d] of its texts."""
         raise NotImplementedError
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, batch: Batch) -> Terms:
         # The words are guessed from each text on its own.
         terms = self.mlm_terms(batch["tokens"])
         return terms | self.loss_terms(self.embed(batch["tokens"]), batch)
@@ -249,7 +251,7 @@ class ContrastiveMethod(Method):
             return batch
         return batch | self.words.mask(batch["input_ids"])
 
-    def mlm_terms(self, tokens: Batch) -> dict[str, Tensor]:
+    def mlm_terms(self, tokens: Batch) -> Terms:
         """Return {"mlm": mlm_weight x the mean loss of masked words}, or {} if the weight is 0."""
         words = self.words
         if not words:

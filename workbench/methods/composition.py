@@ -16,7 +16,7 @@ from workbench.encoder import Encoder, TokenRows
 from workbench.errors import DataError, SettingError
 from workbench.files import file_checksum
 from workbench.losses import COMPOSITIONS, Embeddings, compose
-from workbench.methods.base import gathered_views
+from workbench.methods.base import Inputs, gathered_views
 from workbench.methods.distributed import gather_rows
 from workbench.methods.splitting import Spans, read_spans, split_words, subsample
 
@@ -53,7 +53,7 @@ class Composition:
         # Indices of a row's texts that form each view.
         self.view_texts = (anchor, positive)
 
-    def inputs(self) -> dict[str, tuple[str, str]]:
+    def inputs(self) -> Inputs:
         """Return source and sha256 of the file of spans, if the settings name one."""
         spans = self.config.spans
         if not spans:

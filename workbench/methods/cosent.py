@@ -23,6 +23,7 @@ from workbench.losses import Embeddings, PairScores, Scalar, contrastive, cosent
 from workbench.methods.base import (
     Batch,
     Method,
+    Terms,
     gathered_views,
     rank_labels,
     require_kind,
@@ -117,7 +118,7 @@ class CoSENT(Method):
             batch["tokens"] = self.tokens.batch(np.add.outer(starts, rows).ravel())
         return batch
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, batch: Batch) -> Terms:
         target = gather_rows(batch["target"].to(self.encoder.device))
         vectors = self.embed(batch["tokens"])
         return {self.config.objective: self._loss(vectors, target)}

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn.functional import cosine_similarity, pad
 from torch.nn.utils.rnn import pad_sequence
 
@@ -15,7 +14,7 @@ from workbench.data import Pairs
 from workbench.encoder import number_sentences
 from workbench.errors import DataError
 from workbench.losses import Scalar, Scores, approx_ndcg, cosent_lists, graded_listmle, listnet
-from workbench.methods.base import Batch, Method, rank_labels, require_kind
+from workbench.methods.base import Batch, Method, Terms, rank_labels, require_kind
 from workbench.methods.distributed import gather_rows, max_over_processes
 from workbench.metrics import ranking_groups
 
@@ -82,7 +81,7 @@ class Lists(Method):
             "gold": pad_sequence(gold, batch_first=True, padding_value=-torch.inf),
         }
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, batch: Batch) -> Terms:
         vectors = self.embed(batch["tokens"])
         device = self.encoder.device
         gold = batch["gold"].to(device)

@@ -17,6 +17,8 @@ from workbench.data import Pairs, Sentences
 from workbench.losses import PairScores, Scalar, cosent, cosine_matrix
 from workbench.methods.base import (
     Batch,
+    Inputs,
+    Terms,
     gathered_views,
     rank_labels,
     require_kind,
@@ -72,7 +74,7 @@ class Mixed(RankMethod):
         if self.config.uses_e1:
             self.prepare_ranks(data, texts)
 
-    def inputs(self) -> dict[str, tuple[str, str]]:
+    def inputs(self) -> Inputs:
         return self.composition.inputs() | self.teacher_lists.inputs | self.ranks.inputs
 
     def examples(self, data: Any) -> int:
@@ -99,13 +101,13 @@ class Mixed(RankMethod):
         batch["teachers"] = self.teacher_lists.take(rows)
         return batch
 
-    def loss_terms(self, vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
         terms = self._score_terms(vectors, batch) if self.config.uses_scores else {}
         if self.config.cosent:
             terms["cosent_gold"] = self._cosent_term(vectors, batch["gold"])
         return terms
 
-    def _score_terms(self, vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
+    def _score_terms(self, vectors: Tensor, batch: Batch) -> Terms:
         """Return the terms that read the scores of one view with the other."""
         config = self.config
         scores = cosine_matrix(*self.composition.views(vectors, self.head))

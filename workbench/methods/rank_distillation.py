@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from workbench.config import CONFIGS, RankEncoderConfig
 from workbench.data import Sentences, load_sentences
 from workbench.encoder import FrozenEncoder
 from workbench.errors import EncoderError
 from workbench.losses import Scalar, SquareScores, kept_pairs, rank_mse
-from workbench.methods.base import ContrastiveMethod
+from workbench.methods.base import ContrastiveMethod, Inputs, Terms
 from workbench.methods.rank_targets import RankTargets, draw_corpus
 from workbench.methods.rank_vectors import Corpus
 from workbench.runs import is_finished, run_path
@@ -24,7 +23,7 @@ class RankDistillation:
     def __init__(self, config: RankEncoderConfig) -> None:
         self.config = config
         self.corpus: list[str] = []
-        self.inputs: dict[str, tuple[str, str]] = {}
+        self.inputs: Inputs = {}
 
     def prepare(self, data: Sentences, sentences: list[str], device: torch.device) -> None:
         """Draw the corpus and embed it and the sentences with E1, from the cache if possible."""
@@ -52,7 +51,7 @@ class RankDistillation:
         contrastive: Scalar,
         scores: SquareScores,
         target: SquareScores,
-    ) -> dict[str, Tensor]:
+    ) -> Terms:
         """Return contrastive and rank loss, combined as the setting `combination` says (eq. 5)."""
         config = self.config
         bounds: dict[str, Any] = {"lower": config.lower, "upper": config.upper}

@@ -8,7 +8,7 @@ from torch import Tensor
 from workbench.config import RankEncoderConfig
 from workbench.encoder import TokenRows
 from workbench.losses import cosine_matrix, info_nce
-from workbench.methods.base import Batch, gathered_views, training_sentences
+from workbench.methods.base import Batch, Inputs, Terms, gathered_views, training_sentences
 from workbench.methods.rank_method import RankMethod
 
 
@@ -33,13 +33,13 @@ class RankEncoder(RankMethod):
             self.view_starts = (0, len(sentences))
             self.tokens = TokenRows.joined([self.tokens, of_second])
 
-    def inputs(self) -> dict[str, tuple[str, str]]:
+    def inputs(self) -> Inputs:
         return self.ranks.inputs
 
     def collate(self, rows: Sequence[int]) -> Batch:
         return super().collate(rows) | {"base": self.ranks.targets.take(rows)}
 
-    def loss_terms(self, vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
         scores = cosine_matrix(*gathered_views(vectors, self.head))
         contrastive = info_nce(scores, temperature=self.config.temperature)
         target = self.ranks.targets.similarities(batch["base"]).to(scores.device)

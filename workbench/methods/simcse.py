@@ -12,6 +12,7 @@ from workbench.losses import cosine_matrix, info_nce
 from workbench.methods.base import (
     Batch,
     ContrastiveMethod,
+    Terms,
     gathered_views,
     require_kind,
     training_sentences,
@@ -38,7 +39,7 @@ class SimCSE(ContrastiveMethod):
         else:
             self.tokens = self.encoder.token_rows(training_sentences(self, data))
 
-    def loss_terms(self, vectors: Tensor, batch: Batch) -> dict[str, Tensor]:
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
         anchors, *others = gathered_views(vectors, self.head, count=len(self.view_starts))
         # Hard negatives are further columns: negatives of every anchor.
         scores = cosine_matrix(anchors, torch.cat(others))

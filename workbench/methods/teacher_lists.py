@@ -12,7 +12,7 @@ from workbench import losses
 from workbench.config import RankCSEConfig
 from workbench.encoder import FrozenEncoder
 from workbench.losses import Scalar, SquareScores
-from workbench.methods.base import ContrastiveMethod
+from workbench.methods.base import ContrastiveMethod, Inputs, Terms
 from workbench.methods.distributed import gather_rows
 from workbench.teachers import Teacher, cached_embeddings, load_teacher
 
@@ -28,7 +28,7 @@ class TeacherLists:
     def __init__(self, config: RankCSEConfig) -> None:
         self.config = config
         self.embeddings: list[np.ndarray] = []  # of each teacher, a row per training sentence
-        self.inputs: dict[str, tuple[str, str]] = {}
+        self.inputs: Inputs = {}
 
     def prepare(self, sentences: list[str]) -> None:
         """Embed the sentences with every teacher that the loss reads.
@@ -78,7 +78,7 @@ class TeacherLists:
         scores: SquareScores,
         plain: SquareScores,
         taken: list[Tensor],
-    ) -> dict[str, Tensor]:
+    ) -> Terms:
         """Return infoNCE, consistency and ranking loss, weighted; terms of weight 0 are left out.
 
         scores: After the train-only layer, which infoNCE reads. plain: Before it. The settings say
@@ -88,7 +88,7 @@ class TeacherLists:
         tau_1 = config.temperature
         ranking_after_mlp, consistency_after_mlp = config.after_mlp
         student = scores if ranking_after_mlp else plain
-        terms: dict[str, Tensor] = {}
+        terms: Terms = {}
         if config.info_nce:
             terms["info_nce"] = losses.info_nce(scores, temperature=tau_1)
         if config.beta:

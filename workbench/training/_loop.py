@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError, RunError
-from workbench.methods.base import Method
+from workbench.methods.base import Method, Terms
 from workbench.methods.distributed import broadcast_from_rank0, process_count, process_rank
 from workbench.printing import steady_stdout
 from workbench.runs import Run
@@ -206,9 +206,7 @@ def _train(
     record.flush()
 
 
-def _take_step(
-    method: Method, model: nn.Module, plan: Plan, state: State, step: int
-) -> dict[str, Tensor]:
+def _take_step(method: Method, model: nn.Module, plan: Plan, state: State, step: int) -> Terms:
     """Take one step and return its loss terms. Nothing here waits for the device."""
     encoder = method.encoder
     optimizer = state.optimizer
