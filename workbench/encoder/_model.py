@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,6 +39,7 @@ from workbench.encoder._tokens import (
     special_tokens,
     token_ids,
 )
+from workbench.encoder._vectors import number_sentences
 from workbench.errors import EncoderError, did_you_mean
 from workbench.losses import Embeddings, Scores, full_precision
 
@@ -363,15 +365,13 @@ class Encoder(nn.Module):
         if prompt is None:
             prompt = self.spec.prompt if prompt_name is None else self.prompts[prompt_name]
         is_one = isinstance(sentences, str)
-        # Suites repeat sentences: each distinct text gets a number, and is encoded once.
-        numbers: dict[str, int] = {}
-        index = []
-        for texts in sentence_chunks([sentences] if is_one else sentences):
-            index += [numbers.setdefault(text, len(numbers)) for text in texts]
-        rows, cut = self._cut_rows(numbers, self.max_seq_length, self._template, prompt)
+        # Suites repeat sentences: each distinct text is encoded once.
+        chunks = sentence_chunks([sentences] if is_one else sentences)
+        distinct, [index] = number_sentences(chain.from_iterable(chunks))
+        rows, cut = self._cut_rows(distinct, self.max_seq_length, self._template, prompt)
         if cut:
             text = "%d of %d distinct sentences are longer than %d tokens and were cut"
-            _LOG.warning(text, cut, len(numbers), self.max_seq_length)
+            _LOG.warning(text, cut, len(distinct), self.max_seq_length)
         vectors = torch.empty(len(rows), self.dimension)
         skipped = self._count_skipped(prompt)
         multiple = _MULTIPLES.get(self.device.type, 1)
@@ -389,7 +389,7 @@ class Encoder(nn.Module):
                 f"{self.source}: the vector of sentence {number} is not finite; its "
                 "weights are broken"
             )
-        if len(numbers) < len(index):
+        if len(distinct) < len(index):
             vectors = vectors[torch.tensor(index, dtype=torch.long)]
         if normalize_embeddings:
             vectors = functional.normalize(vectors, dim=1)

@@ -297,8 +297,10 @@ def require_order(pairs: Pairs) -> None:
     Equal ones say nothing about similarity.
     """
     if len(np.unique(pairs.gold)) < 2:
-        problem = f"{pairs.name}: all {len(pairs)} labels are {pairs.gold[0]:g}"
-        raise DataError(f"{problem}; training needs at least two different labels")
+        raise DataError(
+            f"{pairs.name}: all {len(pairs)} labels are {pairs.gold[0]:g}; training needs at least "
+            "two different labels"
+        )
 
 
 def rank_labels(pairs: Pairs) -> np.ndarray:

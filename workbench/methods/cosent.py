@@ -182,12 +182,10 @@ def split_labels(pairs: Pairs, threshold: float | None) -> np.ndarray:
     cut = sum(pairs.score_range) / 2 if threshold is None else threshold
     similar = (pairs.gold > cut).astype(np.float64)
     if similar.min() == similar.max():
-        problem = (
-            f"{pairs.name}: no gold is {'above' if similar[0] == 0 else 'at or below'} the "
-            f"threshold {cut:g}"
-        )
+        side = "above" if similar[0] == 0 else "at or below"
         raise DataError(
-            f"{problem}; set threshold between {pairs.gold.min():g} and {pairs.gold.max():g}"
+            f"{pairs.name}: no gold is {side} the threshold {cut:g}; set threshold between "
+            f"{pairs.gold.min():g} and {pairs.gold.max():g}"
         )
     return similar
 

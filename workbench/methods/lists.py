@@ -45,22 +45,23 @@ class Lists(Method):
             )
         used = {pair for group in self.groups for pair in group.pairs.tolist()}
         if len(used) < len(data):
-            lists = f"{len(self.groups)} queries with {len(used)} of {len(data)} pairs"
-            _LOG.info("%s: %s; the other pairs are in no list", data.name, lists)
+            _LOG.info(
+                "%s: %d queries with %d of %d pairs; the other pairs are in no list",
+                data.name,
+                len(self.groups),
+                len(used),
+                len(data),
+            )
         # Each distinct sentence is tokenised once; a list is the rows of its query and targets.
         texts, self.lists = number_sentences(
             *([group.query, *group.targets] for group in self.groups)
         )
         self.tokens = self.encoder.token_rows(texts)
-        gold = self._scale(data)
-        self.gold = [gold[group.pairs].astype(np.float32) for group in self.groups]
-
-    def _scale(self, data: Pairs) -> np.ndarray:
-        """Return gold as the loss reads it."""
-        if self.config.ranking in ("listnet", "approx_ndcg"):
+        gold = rank_labels(data)
+        if self.config.ranking in ("listnet", "approx_ndcg"):  # which read more than the order
             low, high = data.score_range
-            return (data.gold - low) / (high - low)
-        return rank_labels(data)
+            gold = (data.gold - low) / (high - low)
+        self.gold = [gold[group.pairs].astype(np.float32) for group in self.groups]
 
     def examples(self, data: Any) -> int:
         """Return the number of queries."""

@@ -59,8 +59,8 @@ def fit_in_processes(
             launched.terminate()
             raise
     if launched.returncode:
-        problem = f"training ended with exit code {launched.returncode}:"
-        raise RunError("\n".join([problem, *last_lines]))
+        output = "\n".join(last_lines)
+        raise RunError(f"training ended with exit code {launched.returncode}:\n{output}")
     run.acquire()
 
 
