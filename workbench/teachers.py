@@ -37,6 +37,9 @@ class Teacher(Encoder):
         return weights_checksum(self)
 
 
+AnyTeacher = Teacher | FrozenEncoder
+
+
 def find_teacher(
     name: str,
     *,
@@ -66,7 +69,7 @@ def load_teacher(
     template: str | None = None,
     revision: str | None = None,
     **options: Any,
-) -> Teacher | FrozenEncoder:
+) -> AnyTeacher:
     """Load a frozen encoder, with any vocabulary and any width.
 
     Arguments are those of Encoder.from_pretrained.
@@ -88,7 +91,7 @@ def load_teacher(
 
 
 def cached_embeddings(
-    teacher: Teacher | FrozenEncoder,
+    teacher: AnyTeacher,
     sentences: Sequence[str],
     *,
     folder: str | Path | None = None,
@@ -145,7 +148,7 @@ def cached_embeddings(
             return np.load(entry / _EMBEDDINGS, mmap_mode="r", allow_pickle=False)
 
 
-def fingerprint(teacher: Teacher | FrozenEncoder) -> str:
+def fingerprint(teacher: AnyTeacher) -> str:
     """Return the sha256 of everything that decides an embedding."""
     if isinstance(teacher, FrozenEncoder):
         return teacher.fingerprint()
@@ -183,7 +186,7 @@ def _is_intact(entry: Path) -> bool:
 
 
 def _write_embeddings(
-    path: Path, teacher: Teacher | FrozenEncoder, sentences: Sequence[str], batch_size: int
+    path: Path, teacher: AnyTeacher, sentences: Sequence[str], batch_size: int
 ) -> None:
     # In chunks, written through a memory map: a million float32 rows would not fit beside a model.
     shape = (len(sentences), teacher.dimension)

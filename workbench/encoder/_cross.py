@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from workbench.encoder._model import Encoder
-from workbench.encoder._saving import save_checkpoint, write_card
+from workbench.encoder._saving import Card, save_checkpoint, write_card
 from workbench.encoder._tokens import apply_by_length
 from workbench.errors import EncoderError
 from workbench.losses import PairScores
@@ -74,7 +74,7 @@ class CrossEncoder(Encoder):
             "a bi-encoder"
         )
 
-    def _write(self, folder: Path, card: dict[str, Any], dtype: torch.dtype) -> None:
+    def _write(self, folder: Path, card: Card, dtype: torch.dtype) -> None:
         config = self.backbone.config
         limit = self.max_seq_length
         # CrossEncoder would put a sigmoid on a single logit, which ties all confident pairs in

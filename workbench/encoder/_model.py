@@ -30,7 +30,7 @@ from workbench.encoder._hardware import HALF, choose_hardware
 from workbench.encoder._loading import load_dense, load_mlm_head, load_parts, load_weights
 from workbench.encoder._pooling import FIRST_LAYER, Template, pool
 from workbench.encoder._publishing import push_folder
-from workbench.encoder._saving import replace_encoder, save_encoder
+from workbench.encoder._saving import Card, replace_encoder, save_encoder
 from workbench.encoder._tokens import (
     TokenRows,
     apply_by_length,
@@ -288,7 +288,9 @@ class Encoder(nn.Module):
         inputs = {"input_ids": ids, "attention_mask": mask}
         if self._reads_padding:
             # Layers become a dimension, because a batch of one length returns one tensor.
-            states = apply_by_length(self._stacked_states, inputs)
+            states = apply_by_length(
+                lambda **rows: torch.stack([*self._run_backbone(**rows)], dim=2), inputs
+            )
             unread = ids.shape[1] - states.shape[1]
             return ids, mask, functional.pad(states, (0, 0, 0, 0, 0, unread)).unbind(2)
         packing = self._packing(mask, batch.get("lengths"))
@@ -324,9 +326,6 @@ class Encoder(nn.Module):
         reads_two = self.pooling in FIRST_LAYER
         output = self.backbone(output_hidden_states=reads_two, **inputs)
         return output.hidden_states if reads_two else (output.last_hidden_state,)
-
-    def _stacked_states(self, **inputs: Any) -> Float[Tensor, "n l layers d"]:
-        return torch.stack([*self._run_backbone(**inputs)], dim=2)
 
     def encode(
         self,
@@ -459,7 +458,7 @@ class Encoder(nn.Module):
         self,
         folder: str | Path,
         *,
-        card: dict[str, Any] | None = None,
+        card: Card | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         """Write the encoder so that AutoModel, SentenceTransformer and from_pretrained read it.
@@ -482,14 +481,14 @@ class Encoder(nn.Module):
         with replace_encoder(folder) as fresh:
             self._write(fresh, card or {}, dtype)
 
-    def _write(self, folder: Path, card: dict[str, Any], dtype: torch.dtype) -> None:
+    def _write(self, folder: Path, card: Card, dtype: torch.dtype) -> None:
         save_encoder(folder, self, card, dtype)
 
     def push_to_hub(
         self,
         repo_id: str,
         *,
-        card: dict[str, Any] | None = None,
+        card: Card | None = None,
         private: bool = False,
         dry_run: bool = False,
     ) -> list[str]:

@@ -30,6 +30,7 @@ _MODULES = "sentence_transformers.models."
 _MASK_MODULE = "workbench.encoder.MaskPooling"
 # A module of a SentenceTransformer: its kind, its config.json and its weights.
 Module = tuple[str, dict[str, Any], dict[str, torch.Tensor]]
+Card = dict[str, Any]  # fields of README.md
 _CARD = """---
 {header}
 ---
@@ -72,7 +73,7 @@ def replace_encoder(folder: str | Path) -> Iterator[Path]:
         raise EncoderError(f"the encoder cannot be written to {target}: {error}") from error
 
 
-def save_encoder(folder: Path, encoder: Any, card: dict[str, Any], dtype: torch.dtype) -> None:
+def save_encoder(folder: Path, encoder: Any, card: Card, dtype: torch.dtype) -> None:
     """Write an Encoder into `folder` for transformers, SentenceTransformer and this library."""
     backbone = encoder.backbone
     spec = encoder.spec
@@ -204,7 +205,7 @@ def save_checkpoint(
 
 def write_card(
     folder: Path,
-    card: dict[str, Any],
+    card: Card,
     kind: str,
     code: str,
     *,

@@ -17,7 +17,7 @@ from transformers import set_seed
 from workbench.checkpoints import Checkpoint, EncodingSpec, find_checkpoint
 from workbench.config import ContrastiveConfig, TrainingConfig
 from workbench.data import Pairs, Sentences
-from workbench.encoder import Encoder, TokenRows, has_no_dropout, unit_rows, weights_checksum
+from workbench.encoder import Card, Encoder, TokenRows, has_no_dropout, unit_rows, weights_checksum
 from workbench.errors import DataError, EncoderError
 from workbench.losses import Embeddings
 from workbench.methods.distributed import gather_rows
@@ -198,7 +198,7 @@ class Method(nn.Module):
         first, second = unit_rows(self.encode, sentence1, sentence2)
         return (first * second).sum(axis=1)
 
-    def save(self, folder: str | Path, *, card: dict[str, Any] | None = None) -> None:
+    def save(self, folder: str | Path, *, card: Card | None = None) -> None:
         """Save everything that `encode` needs, so that it can be used without this library."""
         self.encoder.save(folder, card=card)
 

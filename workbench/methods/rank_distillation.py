@@ -7,14 +7,13 @@ import torch
 
 from workbench.config import CONFIGS, RankEncoderConfig
 from workbench.data import Sentences, load_sentences
-from workbench.encoder import FrozenEncoder
 from workbench.errors import EncoderError
 from workbench.losses import Scalar, SquareScores, kept_pairs, rank_mse
 from workbench.methods.base import ContrastiveMethod, Inputs, Terms
 from workbench.methods.rank_targets import RankTargets, draw_corpus
 from workbench.methods.rank_vectors import Corpus
 from workbench.runs import is_finished, run_path
-from workbench.teachers import Teacher, cached_embeddings, load_teacher
+from workbench.teachers import AnyTeacher, cached_embeddings, load_teacher
 
 
 class RankDistillation:
@@ -71,7 +70,7 @@ class RankDistillation:
         return {"info_nce": contrastive, "rank_mse": distilled}
 
 
-def load_e1(config: RankEncoderConfig) -> Teacher | FrozenEncoder:
+def load_e1(config: RankEncoderConfig) -> AnyTeacher:
     """Load E1, frozen.
 
     Raises EncoderError if it is missing or unfinished, or if its pooling is unknown.

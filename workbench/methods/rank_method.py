@@ -11,7 +11,7 @@ from torch import Tensor
 from workbench.checkpoints import EncodingSpec, published_spec
 from workbench.config import RankEncoderConfig
 from workbench.data import Sentences
-from workbench.encoder import Encoder, replace_encoder
+from workbench.encoder import Card, Encoder, replace_encoder
 from workbench.errors import RunError
 from workbench.methods.base import ContrastiveMethod
 from workbench.methods.rank_distillation import RankDistillation, find_e1
@@ -122,7 +122,7 @@ class RankMethod(ContrastiveMethod):
         """Forget the embedded corpus: weights change."""
         self._mixture = None
 
-    def save(self, folder: str | Path, *, card: dict[str, Any] | None = None) -> None:
+    def save(self, folder: str | Path, *, card: Card | None = None) -> None:
         """Save E2 as any encoder, whose cosine is eq. 7 without the rank part, with the corpus."""
         if not self.saves_corpus:
             super().save(folder, card=card)

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from workbench import losses
 from workbench.config import RankCSEConfig
-from workbench.encoder import FrozenEncoder
 from workbench.losses import Scalar, SquareScores
 from workbench.methods.base import ContrastiveMethod, Inputs, Terms
 from workbench.methods.distributed import gather_rows
-from workbench.teachers import Teacher, cached_embeddings, load_teacher
+from workbench.teachers import AnyTeacher, cached_embeddings, load_teacher
 
 
 class TeacherLists:
@@ -43,7 +42,7 @@ class TeacherLists:
             embeddings = cached_embeddings(teacher, sentences, folder=self.config.cache)
             self.embeddings.append(embeddings)
 
-    def load_teacher(self, name: str) -> Teacher | FrozenEncoder:
+    def load_teacher(self, name: str) -> AnyTeacher:
         """Load the teacher called `name`, read as the settings say."""
         config = self.config
         return load_teacher(
