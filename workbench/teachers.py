@@ -194,5 +194,5 @@ def _write_embeddings(
     for start in range(0, len(sentences), _CHUNK):
         chunk = list(sentences[start : start + _CHUNK])
         vectors = teacher.encode(chunk, batch_size)
-        rows[start : start + len(chunk)] = vectors.half().numpy()
+        rows[start : start + _CHUNK] = vectors.half().numpy()
     rows.flush()

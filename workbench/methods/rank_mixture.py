@@ -63,7 +63,7 @@ def rank_similarity(
     u = rank_vectors(rows.lists(a))
     v = u if a is b else rank_vectors(rows.lists(b))
     # Summed over the corpus in pieces: float32 is off by 2e-6 at 100,000 sentences, so by 1e-7.
-    total = torch.zeros(len(u), len(v), dtype=widest(u), device=u.device)
+    total = u.new_zeros(len(u), len(v), dtype=widest(u))
     for left, right in zip(u.split(_PIECE, dim=1), v.split(_PIECE, dim=1), strict=True):
         total += left @ right.T
     return total.to(u.dtype).clamp(-1, 1)
