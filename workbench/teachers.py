@@ -163,11 +163,21 @@ def fingerprint(teacher: AnyTeacher) -> str:
         for name in ("padding", "truncation"):
             pipeline.pop(name, None)
     else:
-        pipeline = [type(tokenizer).__name__, tokenizer.get_vocab()]
-        pipeline += [tokenizer.special_tokens_map, tokenizer.init_kwargs]
+        pipeline = [
+            type(tokenizer).__name__,
+            tokenizer.get_vocab(),
+            tokenizer.special_tokens_map,
+            tokenizer.init_kwargs,
+        ]
     spec = teacher.spec
-    usage: list[Any] = [spec.pooling, spec.template, spec.full_stop, spec.endings]
-    usage += [teacher.max_seq_length, teacher.precision]
+    usage: list[Any] = [
+        spec.pooling,
+        spec.template,
+        spec.full_stop,
+        spec.endings,
+        teacher.max_seq_length,
+        teacher.precision,
+    ]
     if spec.prompt:  # only then, so that entries of versions without prompts stay valid
         usage += [spec.prompt, spec.skips_prompt]
     content = [teacher.checksum, configuration, pipeline, usage]

@@ -100,15 +100,18 @@ def save_encoder(folder: Path, encoder: Any, card: Card, dtype: torch.dtype) -> 
         if weights:
             (folder / path).mkdir()
             save_file(weights, folder / path / "model.safetensors")
-    files["modules.json"] = entries
-    files["sentence_bert_config.json"] = {"max_seq_length": limit, "do_lower_case": False}
+    bert_config: dict[str, Any] = {"max_seq_length": limit, "do_lower_case": False}
     if spec.pooling in FIRST_LAYER:
-        files["sentence_bert_config.json"]["config_args"] = {"output_hidden_states": True}
-    files[USAGE_FILE] = _usage(encoder)
+        bert_config["config_args"] = {"output_hidden_states": True}
     # Settings at their defaults are left out; a caution concerns the published checkpoint alone.
     usual = asdict(EncodingSpec(caution=spec.caution))
     other = {name: value for name, value in asdict(spec).items() if value != usual[name]}
-    files[SETTINGS_FILE] = {"pooling": spec.pooling} | other
+    files |= {
+        "modules.json": entries,
+        "sentence_bert_config.json": bert_config,
+        USAGE_FILE: _usage(encoder),
+        SETTINGS_FILE: {"pooling": spec.pooling} | other,
+    }
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)

@@ -48,8 +48,12 @@ class Method(nn.Module):
         set_seed(config.seed)
         self.config = config
         self._observed: dict[str, list[Tensor]] = {}
-        options: dict[str, Any] = {"train_length": config.max_seq_length, "new_pooler": True}
-        options |= {"precision": config.precision, "device": config.device}
+        options: dict[str, Any] = {
+            "train_length": config.max_seq_length,
+            "new_pooler": True,
+            "precision": config.precision,
+            "device": config.device,
+        }
         self.encoder = self.load_start(**options, dropout=config.dropout)
         # Views that only dropout tells apart would be one vector twice, and infoNCE would only
         # drive sentences apart. Some published checkpoints have a dropout of 0 in their files.

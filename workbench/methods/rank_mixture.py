@@ -30,7 +30,11 @@ from workbench.metrics import similar_third, spearman_by_subset, uniformity
 _BLOCK_NUMBERS = 2**25  # of one block of rank vectors: 128 MiB
 _PIECE = 4096  # corpus sentences whose products are summed in the tensors' own precision
 # Uniformity in the paper.
-_TABLE_2 = {"SimCSE": (-2.42, -3.23), "PromptBERT": (-1.49, -3.31), "SNCSE": (-2.21, -3.20)}
+_TABLE_2 = {
+    "uniformity in the paper, SimCSE": (-2.42, -3.23),
+    "uniformity in the paper, PromptBERT": (-1.49, -3.31),
+    "uniformity in the paper, SNCSE": (-2.21, -3.20),
+}
 
 
 @full_precision
@@ -211,16 +215,17 @@ def rank_premise(
     embeddings = vectors.double().cpu().numpy()
     rank_rows = mixture.rank_part(vectors).double().cpu().numpy()
     plain, ranked = uniformity(embeddings), uniformity(rank_rows)
-    measured: dict[str, Sequence[float]] = {"uniformity": (plain, ranked)}
-    for name, values in _TABLE_2.items():
-        measured[f"uniformity in the paper, {name}"] = values
     above = np.triu_indices(len(vectors), 1)
     products = [(rows @ rows.T)[above] for rows in (embeddings, rank_rows)]
-    measured["standard deviation of products"] = [values.std() for values in products]
     # The effective number of directions: d for a round cloud, 1 for a line.
     covariance = corpus_covariance(mixture.corpus.rows).double().cpu()
     directions = float(covariance.trace() ** 2 / covariance.square().sum())
-    measured["participation ratio of the corpus"] = [directions, np.nan]
+    measured: dict[str, Sequence[float]] = {
+        "uniformity": (plain, ranked),
+        **_TABLE_2,
+        "standard deviation of products": [values.std() for values in products],
+        "participation ratio of the corpus": [directions, np.nan],
+    }
     if pairs is not None:
         parts = mixture.parts(pairs.sentence1, pairs.sentence2)
         is_similar = similar_third(pairs.gold, pairs.score_range)

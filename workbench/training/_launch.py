@@ -37,9 +37,12 @@ def fit_in_processes(
         return
     # Enough for a traceback, which is the reason of most failures.
     last_lines = deque(maxlen=30)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += [f"--nproc-per-node={config.num_processes}", "-m", "workbench.training"]
-    command.append(str(run.path))
+    command = [
+        sys.executable,
+        *("-m", "torch.distributed.run", "--standalone"),
+        f"--nproc-per-node={config.num_processes}",
+        *("-m", "workbench.training", str(run.path)),
+    ]
     run.release()  # to the first of the processes
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
