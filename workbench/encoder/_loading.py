@@ -212,10 +212,11 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
         "of the backbone are missing in the file": missing,
         "have no place in the model of config.json": others,
     }
-    seen = []
-    for fault, names in faults.items():
-        if names:
-            seen.append(f"{len(names)} weights (such as {min(names)}) {fault}")
+    seen = [
+        f"{len(names)} weights (such as {min(names)}) {fault}"
+        for fault, names in faults.items()
+        if names
+    ]
     if seen:
         raise EncoderError(
             f"{folder}: {', '.join(seen)}; save model and config.json of this "

@@ -130,7 +130,7 @@ def _score_suites(model: Any, data: Suites, how: str, classifier: Classifier) ->
     scores = []
     rankings = []
     for suite, dataset in data.items():
-        columns: dict[str, Any] = {"suite": suite, "subset": ""}
+        subset: Any = ""
         if isinstance(dataset, TransferTask):
             metrics[suite], predicted = classify(_vectors_of(model), dataset, classifier)
             ids = range(len(dataset))
@@ -143,10 +143,14 @@ def _score_suites(model: Any, data: Suites, how: str, classifier: Classifier) ->
                 rankings.append(ranked)
             ids = dataset.pair_id
             gold = dataset.gold
-            columns["subset"] = dataset.subset or ""
-        columns["pair_id"] = list(map(str, ids))
-        columns["gold"] = gold.astype(float)
-        columns["predicted"] = predicted.astype(float)
+            subset = dataset.subset or ""
+        columns = {
+            "suite": suite,
+            "subset": subset,
+            "pair_id": list(map(str, ids)),
+            "gold": gold.astype(float),
+            "predicted": predicted.astype(float),
+        }
         scores.append(pd.DataFrame(columns))
     # Only over all of its sets: a mean of six is not comparable with a published one.
     for average, names in AVERAGES.items():
@@ -245,8 +249,10 @@ def dev_values(method: Method, dev: Pairs) -> tuple[dict[str, float], np.ndarray
         # Above 4 of 5, on whatever scale this dev set has.
         low, high = dev.score_range
         close = dev.gold > low + 0.8 * (high - low)
-        geometry["dev_alignment"] = alignment(first[close], second[close])
-        geometry["dev_uniformity"] = uniformity(np.concatenate([first, second]))
+        geometry = {
+            "dev_alignment": alignment(first[close], second[close]),
+            "dev_uniformity": uniformity(np.concatenate([first, second])),
+        }
     correlation = spearman_by_subset(dev.gold, scores, dev.subset, how=dev.how)
     return {"dev_spearman": correlation, **geometry}, scores
 

@@ -150,11 +150,10 @@ class RankMixture:
         # it.
         pairs_at_a_time = max(1, self._block_rows // 2)
         blocks = [self._pair_parts(vectors, pairs) for pairs in index.split(pairs_at_a_time, dim=1)]
-        cosines, rank_similarities = zip(*blocks, strict=True)
-        return (
-            torch.cat(cosines).double().cpu().numpy(),
-            torch.cat(rank_similarities).double().cpu().numpy(),
+        cosine, ranked = (
+            torch.cat(part).double().cpu().numpy() for part in zip(*blocks, strict=True)
         )
+        return cosine, ranked
 
     def try_weights(
         self, pairs: Pairs, weights: Sequence[float] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)

@@ -124,10 +124,8 @@ class Record:
             )
         self._sums = {}
         self._steps = 0
-        means = {"loss": loss, **terms}
-        for name, value in self.method.observations().items():
-            means[f"observed_{name}"] = value
-        return means
+        observed = self.method.observations().items()
+        return {"loss": loss, **terms, **{f"observed_{name}": value for name, value in observed}}
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Return the values of dev; save the encoder if its Spearman is the greatest so far."""
