@@ -14,6 +14,7 @@ from workbench.losses._arguments import (
     Scores as Scores,
     SquareScores as SquareScores,
     full_precision as full_precision,
+    widen as widen,
     widest as widest,
 )
 from workbench.losses._listwise import (

@@ -5,7 +5,7 @@ Also the losses that the paper compares it with.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,16 @@ from workbench.config import CoSENTConfig
 from workbench.data import Pairs, Triplets
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import DataError
-from workbench.losses import Embeddings, PairScores, Scalar, contrastive, cosent, mse, triplet
+from workbench.losses import (
+    Embeddings,
+    PairScores,
+    Scalar,
+    contrastive,
+    cosent,
+    mse,
+    triplet,
+    widen,
+)
 from workbench.methods.base import (
     Batch,
     Method,
@@ -142,7 +151,7 @@ class CoSENT(Method):
             return contrastive(scores, target, epsilon=config.epsilon, form=config.contrastive_form)
         if config.objective == "cross_entropy":
             # Autocast refuses this loss in half precision.
-            scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+            scores = widen(scores)
             return functional.binary_cross_entropy_with_logits(scores, target.to(scores.dtype))
         # A batch of one label costs nothing and moves nothing; the history counts them.
         self.observe(unpaired_batches=(target == target[0]).all())
@@ -231,8 +240,7 @@ def make_triplets(data: Pairs | Triplets, threshold: float | None) -> list[list[
         partners[first].append(second)
     triplets = []
     for anchor in dict.fromkeys(data.sentence1):
-        for positive in positives[anchor]:
-            triplets += [(anchor, positive, negative) for negative in negatives[anchor]]
+        triplets += product([anchor], positives[anchor], negatives[anchor])
     if not triplets:
         raise DataError(
             f"{data.name}: no first sentence has a similar and a dissimilar partner to make a "

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from workbench.losses import Scores, full_precision, widest
+from workbench.losses import Scores, full_precision, widen, widest
 
 # Entries of one [sentences, corpus] block: 128 MiB in float32, 256 MiB for its int64 order.
 _BLOCK = 2**25
@@ -106,7 +106,7 @@ class Corpus:
 
     def __init__(self, rows: Float[Tensor, "c d"]) -> None:
         _require_corpus(len(rows))
-        self.rows = rows.detach().to(torch.promote_types(rows.dtype, torch.float32)).contiguous()
+        self.rows = widen(rows.detach()).contiguous()
         first: dict[bytes, int] = {}
         columns = []
         # Whole rows as keys: for this moment as much memory again as the corpus has.

@@ -16,7 +16,7 @@ from workbench.data import Pairs
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError, RunError
 from workbench.methods.base import Method, Terms
-from workbench.methods.distributed import broadcast_from_rank0, process_count, process_rank
+from workbench.methods.distributed import max_over_processes, process_count, process_rank
 from workbench.printing import steady_stdout
 from workbench.runs import Run
 from workbench.training._launch import fit_in_processes
@@ -199,7 +199,8 @@ def _train(
         record.write(row)
         if evaluates:
             # Dev was measured by the first process alone, and all must end at the same step.
-            ended |= broadcast_from_rank0(bool(record.reason_to_stop()), method.encoder.device)
+            stops = int(bool(record.reason_to_stop()))
+            ended |= bool(max_over_processes(stops, method.encoder.device))
         if plan.rank == 0 and saves_state and (saves or ended):
             record.flush()
             state.save(step, record.rows)
