@@ -92,7 +92,7 @@ def attends_unpadded(device: torch.device, width: int) -> bool:
     """
     return (
         device.type == "cuda"
-        and torch.version.cuda
+        and torch.version.cuda is not None
         and torch.cuda.get_device_capability(device) >= (8, 0)
         and width % 8 == 0
         and width <= 256

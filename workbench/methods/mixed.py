@@ -107,7 +107,7 @@ class Mixed(RankMethod):
             terms["cosent_gold"] = self._cosent_term(vectors, batch["gold"])
         return terms
 
-    def _score_terms(self, vectors: Tensor, batch: Batch) -> Terms:
+    def _score_terms(self, vectors: Float[Tensor, "texts d"], batch: Batch) -> Terms:
         """Return the terms that read the scores of one view with the other."""
         config = self.config
         scores = cosine_matrix(*self.composition.views(vectors, self.head))
