@@ -37,6 +37,9 @@ class Teacher(Encoder):
         return weights_checksum(self)
 
 
+AnyTeacher = Teacher | FrozenEncoder
+
+
 def find_teacher(
     name: str,
     *,
@@ -50,7 +53,7 @@ def find_teacher(
     # Static encoders and SentenceTransformer have a pooling of their own.
     if checkpoint.kind != "transformer":
         return checkpoint, EncodingSpec()
-    if spec is None:
+    if not spec:
         raise EncoderError(
             f"the pooling of teacher {name!r} is unknown; set "
             f'teacher_pooling={{"{name}": "cls"}} of RankCSE '
@@ -66,7 +69,7 @@ def load_teacher(
     template: str | None = None,
     revision: str | None = None,
     **options: Any,
-) -> Teacher | FrozenEncoder:
+) -> AnyTeacher:
     """Load a frozen encoder, with any vocabulary and any width.
 
     Arguments are those of Encoder.from_pretrained.
@@ -88,7 +91,7 @@ def load_teacher(
 
 
 def cached_embeddings(
-    teacher: Teacher | FrozenEncoder,
+    teacher: AnyTeacher,
     sentences: Sequence[str],
     *,
     folder: str | Path | None = None,
@@ -145,7 +148,7 @@ def cached_embeddings(
             return np.load(entry / _EMBEDDINGS, mmap_mode="r", allow_pickle=False)
 
 
-def fingerprint(teacher: Teacher | FrozenEncoder) -> str:
+def fingerprint(teacher: AnyTeacher) -> str:
     """Return the sha256 of everything that decides an embedding."""
     if isinstance(teacher, FrozenEncoder):
         return teacher.fingerprint()
@@ -160,11 +163,21 @@ def fingerprint(teacher: Teacher | FrozenEncoder) -> str:
         for name in ("padding", "truncation"):
             pipeline.pop(name, None)
     else:
-        pipeline = [type(tokenizer).__name__, tokenizer.get_vocab()]
-        pipeline += [tokenizer.special_tokens_map, tokenizer.init_kwargs]
+        pipeline = [
+            type(tokenizer).__name__,
+            tokenizer.get_vocab(),
+            tokenizer.special_tokens_map,
+            tokenizer.init_kwargs,
+        ]
     spec = teacher.spec
-    usage: list[Any] = [spec.pooling, spec.template, spec.full_stop, spec.endings]
-    usage += [teacher.max_seq_length, teacher.precision]
+    usage: list[Any] = [
+        spec.pooling,
+        spec.template,
+        spec.full_stop,
+        spec.endings,
+        teacher.max_seq_length,
+        teacher.precision,
+    ]
     if spec.prompt:  # only then, so that entries of versions without prompts stay valid
         usage += [spec.prompt, spec.skips_prompt]
     content = [teacher.checksum, configuration, pipeline, usage]
@@ -183,7 +196,7 @@ def _is_intact(entry: Path) -> bool:
 
 
 def _write_embeddings(
-    path: Path, teacher: Teacher | FrozenEncoder, sentences: Sequence[str], batch_size: int
+    path: Path, teacher: AnyTeacher, sentences: Sequence[str], batch_size: int
 ) -> None:
     # In chunks, written through a memory map: a million float32 rows would not fit beside a model.
     shape = (len(sentences), teacher.dimension)
@@ -191,5 +204,5 @@ def _write_embeddings(
     for start in range(0, len(sentences), _CHUNK):
         chunk = list(sentences[start : start + _CHUNK])
         vectors = teacher.encode(chunk, batch_size)
-        rows[start : start + len(chunk)] = vectors.half().numpy()
+        rows[start : start + _CHUNK] = vectors.half().numpy()
     rows.flush()

@@ -9,10 +9,12 @@ from workbench.encoder._loading import (
 )
 from workbench.encoder._model import Encoder as Encoder
 from workbench.encoder._publishing import push_folder as push_folder, push_run as push_run
-from workbench.encoder._saving import replace_encoder as replace_encoder
+from workbench.encoder._saving import Card as Card, replace_encoder as replace_encoder
 from workbench.encoder._tokens import TokenRows as TokenRows
 from workbench.encoder._vectors import (
+    Encode as Encode,
     distinct_vectors as distinct_vectors,
     finite_array as finite_array,
+    number_sentences as number_sentences,
     unit_rows as unit_rows,
 )

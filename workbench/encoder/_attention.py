@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -25,17 +25,23 @@ _LEVELS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Places:
+class Packing:
     """Places of t tokens in a padded grid of n sentences and l columns.
 
+    mask: True at tokens, False at padding.
     kept: place of each token in the flat grid.
     position: column of each token.
     """
 
-    rows: int
-    columns: int
+    mask: Bool[Tensor, "n l"]
     kept: Int[Tensor, "t"]
     position: Int[Tensor, "t"]
+
+    @classmethod
+    def of_mask(cls, mask: Int[Tensor, "n l"]) -> "Packing":
+        """Return the places for attention that computes padding."""
+        kept = mask.flatten().nonzero().squeeze(1)
+        return cls(mask.bool(), kept, kept % mask.shape[1])
 
     def pack(self, grid: Tensor) -> Tensor:
         """Reshape [n, l, ...] to [t, ...]."""
@@ -44,25 +50,8 @@ class Places:
     def unpack(self, tokens: Tensor) -> Tensor:
         """Reshape [t, ...] to [n, l, ...], with 0 at padding."""
         # The gradient of index_copy is a selection, without atomic sums.
-        grid = tokens.new_zeros(self.rows * self.columns, *tokens.shape[1:])
-        return grid.index_copy(0, self.kept, tokens).unflatten(0, (self.rows, self.columns))
-
-
-@dataclass(frozen=True)
-class Packing(Places):
-    """Places for attention that computes padding.
-
-    bias: added to attention scores, very negative at padding.
-    """
-
-    bias: Float[Tensor, "n 1 1 l"]
-
-    @classmethod
-    def of(cls, mask: Int[Tensor, "n l"]) -> "Packing":
-        rows, columns = mask.shape
-        kept = mask.flatten().nonzero().squeeze(1)
-        bias = torch.zeros(mask.shape).masked_fill_(mask == 0, torch.finfo(torch.float32).min)
-        return cls(rows, columns, kept, kept % columns, bias[:, None, None])
+        grid = tokens.new_zeros(self.mask.numel(), *tokens.shape[1:])
+        return grid.index_copy(0, self.kept, tokens).unflatten(0, self.mask.shape)
 
     def unpack_heads(self, part: Tensor) -> Tensor:
         """Reshape [1, heads, t, w] to [n, heads, l, w]."""
@@ -70,7 +59,7 @@ class Packing(Places):
 
 
 @dataclass(frozen=True)
-class Unpadded(Places):
+class Unpadded(Packing):
     """Places for attention without padding.
 
     bounds: where each sentence begins, and the end of the last.
@@ -92,7 +81,8 @@ class Unpadded(Places):
         if device.type == "cuda":
             places = [one.pin_memory() for one in places]
         places = [one.to(device, non_blocking=True) for one in places]
-        return cls(len(mask), columns, *places, longest=max(lengths))
+        # The mask stays on the CPU: only its shape is read.
+        return cls(torch.from_numpy(mask), *places, longest=max(lengths))
 
 
 def attends_unpadded(device: torch.device, width: int) -> bool:
@@ -173,7 +163,7 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     attention_mask: Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
-    packing: Packing | Unpadded | None = None,
+    packing: Packing | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
     """Compute softmax(q k^T s + bias) v, on a CPU with cheap dropout of the weights.
@@ -185,22 +175,21 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     if isinstance(packing, Unpadded):
         query, key, value = (part.squeeze(0).transpose(0, 1) for part in (query, key, value))
         return unpadded_attention(query, key, value, packing, dropout, scaling).unsqueeze(0), None
-    if packing is None and not _is_cheaper(module, query, options):
+    if not packing and not _is_cheaper(module, query, options):
         options |= {"dropout": dropout, "scaling": scaling}
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     # The backward pass of torch's fused attention would take half of a small BERT's step.
-    bias = None
-    if packing is not None:
+    if packing:
         query, key, value = map(packing.unpack_heads, (query, key, value))
-        bias = packing.bias.to(query.dtype)
-    elif attention_mask is not None:  # transformers' mask is True where attention is allowed
-        bias = torch.zeros(attention_mask.shape, dtype=query.dtype)
-        bias = bias.masked_fill(~attention_mask, torch.finfo(query.dtype).min)
+        attention_mask = packing.mask[:, None, None]
     scale = scaling or query.size(-1) ** -0.5
     scores = torch.matmul(query * scale, key.transpose(2, 3))
-    weights = functional.softmax(scores if bias is None else scores + bias, dim=-1)
+    if attention_mask is not None:  # True where attention is allowed
+        bias = torch.zeros(attention_mask.shape, dtype=scores.dtype)
+        scores = scores + bias.masked_fill_(~attention_mask, torch.finfo(scores.dtype).min)
+    weights = functional.softmax(scores, dim=-1)
     states = torch.matmul(cheap_dropout(weights, dropout), value).transpose(1, 2)
-    if packing is None:
+    if not packing:
         return states.contiguous(), None
     return packing.pack(states).unsqueeze(0), None
 

@@ -6,13 +6,13 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from workbench.encoder._model import Encoder
-from workbench.encoder._saving import save_checkpoint, write_card
+from workbench.encoder._saving import Card, save_checkpoint, write_card
 from workbench.encoder._tokens import apply_by_length
 from workbench.errors import EncoderError
+from workbench.losses import PairScores
 
 
 class CrossEncoder(Encoder):
@@ -32,7 +32,7 @@ class CrossEncoder(Encoder):
         rows = self._pair_tokens(list(sentence1), list(sentence2), self.train_length)
         return dict(self.tokenizer.pad(rows, return_tensors="pt"))
 
-    def forward(self, batch: Mapping[str, Tensor]) -> Float[Tensor, " n"]:
+    def forward(self, batch: Mapping[str, Tensor]) -> PairScores:
         """Return the score of each pair, the classifier's single logit, with gradient.
 
         A larger score means more similar.
@@ -52,12 +52,12 @@ class CrossEncoder(Encoder):
         # An empty sentence becomes a space, as in `encode`.
         first = [text or " " for text in sentence1]
         second = [text or " " for text in sentence2]
-        rows = self._pair_tokens(first, second, self.max_seq_length) if first else {"input_ids": []}
-        lengths = np.array([len(ids) for ids in rows["input_ids"]], dtype=np.int64)
+        columns = self._pair_tokens(first, second, self.max_seq_length) if first else {}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        lengths = np.array([len(row["input_ids"]) for row in rows], dtype=np.int64)
 
         def batch_of(index: np.ndarray) -> Mapping[str, Tensor]:
-            chosen = {name: [column[i] for i in index] for name, column in rows.items()}
-            return self.tokenizer.pad(chosen, return_tensors="pt")
+            return self.tokenizer.pad([rows[i] for i in index], return_tensors="pt")
 
         scores = torch.empty(len(first))
         self._compute(scores, lengths, batch_size, batch_of)
@@ -74,7 +74,7 @@ class CrossEncoder(Encoder):
             "a bi-encoder"
         )
 
-    def _write(self, folder: Path, card: dict[str, Any], dtype: torch.dtype) -> None:
+    def _write(self, folder: Path, card: Card, dtype: torch.dtype) -> None:
         config = self.backbone.config
         limit = self.max_seq_length
         # CrossEncoder would put a sigmoid on a single logit, which ties all confident pairs in
@@ -85,10 +85,10 @@ class CrossEncoder(Encoder):
             f"{config.model_type} cross-encoder, cut at {limit} tokens; only the order of "
             "scores counts"
         )
-        code = [
-            "from sentence_transformers import CrossEncoder",
-            "scores = CrossEncoder(folder).predict([(sentence1, sentence2)])",
-        ]
+        code = (
+            "from sentence_transformers import CrossEncoder\n"
+            "scores = CrossEncoder(folder).predict([(sentence1, sentence2)])"
+        )
         write_card(folder, {"title": "Cross-encoder"} | card, kind, code, task="text-ranking")
 
     def _pair_tokens(self, first: list[str], second: list[str], limit: int) -> Any:

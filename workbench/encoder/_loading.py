@@ -147,7 +147,7 @@ def _prepare_pooler(model: Any, checkpoint: Checkpoint, *, is_random: bool, is_n
     """Initialise the layer of pooling "pooler" if `is_new`; BERT's own is of another task."""
     pooler = getattr(model, "pooler", None)
     layer = getattr(pooler, "dense", None)
-    if layer is None or not isinstance(getattr(pooler, "activation", None), nn.Tanh):
+    if not layer or not isinstance(getattr(pooler, "activation", None), nn.Tanh):
         raise EncoderError(
             f"a {model.config.model_type!r} backbone has no tanh layer over [CLS]; set pooling=cls"
         )
@@ -212,10 +212,11 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
         "of the backbone are missing in the file": missing,
         "have no place in the model of config.json": others,
     }
-    seen = []
-    for fault, names in faults.items():
-        if names:
-            seen.append(f"{len(names)} weights (such as {min(names)}) {fault}")
+    seen = [
+        f"{len(names)} weights (such as {min(names)}) {fault}"
+        for fault, names in faults.items()
+        if names
+    ]
     if seen:
         raise EncoderError(
             f"{folder}: {', '.join(seen)}; save model and config.json of this "
@@ -313,7 +314,7 @@ def load_dense(checkpoint: Checkpoint, width: int) -> Any:
         layer = Dense(folder, width) if kind == "Dense" else Normalize()
         width = getattr(layer, "width", width)
         layers.append(layer)
-    if checkpoint.columns is not None:
+    if checkpoint.columns:
         layers.append(Truncate(min(checkpoint.columns, width)))
     return nn.Sequential(*layers)
 

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,7 +30,7 @@ from workbench.encoder._hardware import HALF, choose_hardware
 from workbench.encoder._loading import load_dense, load_mlm_head, load_parts, load_weights
 from workbench.encoder._pooling import FIRST_LAYER, Template, pool
 from workbench.encoder._publishing import push_folder
-from workbench.encoder._saving import replace_encoder, save_encoder
+from workbench.encoder._saving import Card, replace_encoder, save_encoder
 from workbench.encoder._tokens import (
     TokenRows,
     apply_by_length,
@@ -38,8 +39,9 @@ from workbench.encoder._tokens import (
     special_tokens,
     token_ids,
 )
+from workbench.encoder._vectors import number_sentences
 from workbench.errors import EncoderError, did_you_mean
-from workbench.losses import full_precision
+from workbench.losses import Embeddings, Scores, full_precision
 
 _LOG = logging.getLogger("workbench")
 _CLS = EncodingSpec("cls")
@@ -252,7 +254,7 @@ class Encoder(nn.Module):
 
         return TokenRows.gather(cut_chunks(), self.tokenizer.pad_token_id), cut
 
-    def forward(self, batch: Mapping[str, Any]) -> Float[Tensor, "n d"]:
+    def forward(self, batch: Mapping[str, Any]) -> Embeddings:
         """Return the pooled vectors of a batch from `tokenize`, with gradient, not normalised."""
         ids, mask, states = self._hidden_states(batch)
         chosen = self._template.mask_position(ids) if self._template else mask.bool()
@@ -264,7 +266,7 @@ class Encoder(nn.Module):
     @full_precision  # autocast would round the mean of the tokens to bf16
     def _pool(self, states: Sequence[Tensor], chosen: Tensor) -> Tensor:
         vectors = pool(states, chosen, self.pooling)
-        if self.dense is not None:
+        if self.dense:
             return self.dense(vectors)
         return self.backbone.pooler(vectors.unsqueeze(1)) if self.pooling == "pooler" else vectors
 
@@ -286,11 +288,13 @@ class Encoder(nn.Module):
         inputs = {"input_ids": ids, "attention_mask": mask}
         if self._reads_padding:
             # Layers become a dimension, because a batch of one length returns one tensor.
-            states = apply_by_length(self._stacked_states, inputs)
+            states = apply_by_length(
+                lambda **rows: torch.stack([*self._run_backbone(**rows)], dim=2), inputs
+            )
             unread = ids.shape[1] - states.shape[1]
             return ids, mask, functional.pad(states, (0, 0, 0, 0, 0, unread)).unbind(2)
         packing = self._packing(mask, batch.get("lengths"))
-        if packing is None:
+        if not packing:
             return ids, mask, self._run_backbone(**inputs)
         # All tokens are one row, so each needs the position that it has in its sentence.
         states = self._run_backbone(
@@ -300,7 +304,7 @@ class Encoder(nn.Module):
         )
         return ids, mask, [packing.unpack(state.squeeze(0)) for state in states]
 
-    def _packing(self, mask: Tensor, lengths: Sequence[int] | None) -> Packing | Unpadded | None:
+    def _packing(self, mask: Tensor, lengths: Sequence[int] | None) -> Packing | None:
         """Return how to compute tokens only; None if padding is computed too, or if there is none.
 
         On CUDA that needs `lengths`, the tokens of each row, because reading the mask would wait
@@ -315,16 +319,13 @@ class Encoder(nn.Module):
                 return None
             return Unpadded.of(lengths, columns, mask.device)
         is_cheaper = self.training and mask.device.type == "cpu"
-        return Packing.of(mask) if is_cheaper and not bool(mask.all()) else None
+        return Packing.of_mask(mask) if is_cheaper and not bool(mask.all()) else None
 
     def _run_backbone(self, **inputs: Any) -> Sequence[Tensor]:
         """Return the hidden states that the pooling reads, the last layer's last."""
         reads_two = self.pooling in FIRST_LAYER
         output = self.backbone(output_hidden_states=reads_two, **inputs)
         return output.hidden_states if reads_two else (output.last_hidden_state,)
-
-    def _stacked_states(self, **inputs: Any) -> Float[Tensor, "n l layers d"]:
-        return torch.stack([*self._run_backbone(**inputs)], dim=2)
 
     def encode(
         self,
@@ -363,15 +364,13 @@ class Encoder(nn.Module):
         if prompt is None:
             prompt = self.spec.prompt if prompt_name is None else self.prompts[prompt_name]
         is_one = isinstance(sentences, str)
-        # Suites repeat sentences: each distinct text gets a number, and is encoded once.
-        numbers: dict[str, int] = {}
-        index = []
-        for texts in sentence_chunks([sentences] if is_one else sentences):
-            index += [numbers.setdefault(text, len(numbers)) for text in texts]
-        rows, cut = self._cut_rows(numbers, self.max_seq_length, self._template, prompt)
+        # Suites repeat sentences: each distinct text is encoded once.
+        chunks = sentence_chunks([sentences] if is_one else sentences)
+        distinct, [index] = number_sentences(chain.from_iterable(chunks))
+        rows, cut = self._cut_rows(distinct, self.max_seq_length, self._template, prompt)
         if cut:
             text = "%d of %d distinct sentences are longer than %d tokens and were cut"
-            _LOG.warning(text, cut, len(numbers), self.max_seq_length)
+            _LOG.warning(text, cut, len(distinct), self.max_seq_length)
         vectors = torch.empty(len(rows), self.dimension)
         skipped = self._count_skipped(prompt)
         multiple = _MULTIPLES.get(self.device.type, 1)
@@ -389,16 +388,14 @@ class Encoder(nn.Module):
                 f"{self.source}: the vector of sentence {number} is not finite; its "
                 "weights are broken"
             )
-        if len(numbers) < len(index):
+        if len(distinct) < len(index):
             vectors = vectors[torch.tensor(index, dtype=torch.long)]
         if normalize_embeddings:
             vectors = functional.normalize(vectors, dim=1)
         return vectors[0] if is_one else vectors
 
     @staticmethod
-    def similarity(
-        first: Float[Tensor, "*n d"], second: Float[Tensor, "*m d"]
-    ) -> Float[Tensor, "n m"]:
+    def similarity(first: Float[Tensor, "*n d"], second: Float[Tensor, "*m d"]) -> Scores:
         """Return the cosines of all vectors of `first` with all of `second`.
 
         One vector counts as one row.
@@ -461,7 +458,7 @@ class Encoder(nn.Module):
         self,
         folder: str | Path,
         *,
-        card: dict[str, Any] | None = None,
+        card: Card | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         """Write the encoder so that AutoModel, SentenceTransformer and from_pretrained read it.
@@ -484,14 +481,14 @@ class Encoder(nn.Module):
         with replace_encoder(folder) as fresh:
             self._write(fresh, card or {}, dtype)
 
-    def _write(self, folder: Path, card: dict[str, Any], dtype: torch.dtype) -> None:
+    def _write(self, folder: Path, card: Card, dtype: torch.dtype) -> None:
         save_encoder(folder, self, card, dtype)
 
     def push_to_hub(
         self,
         repo_id: str,
         *,
-        card: dict[str, Any] | None = None,
+        card: Card | None = None,
         private: bool = False,
         dry_run: bool = False,
     ) -> list[str]:
@@ -511,7 +508,7 @@ class Encoder(nn.Module):
         """
         load_weights(self.backbone, Path(folder))
         # Layers over the pooling are in folders of their own, one for each module.
-        if self.dense is not None:
+        if self.dense:
             saved = find_checkpoint(str(Path(folder).absolute()))
             layers = load_dense(saved, self.backbone.config.hidden_size)
             self.dense.load_state_dict(layers.state_dict())

@@ -11,6 +11,7 @@ from workbench.checkpoints import EncodingSpec
 from workbench.config import Pooling
 from workbench.encoder._tokens import token_ids
 from workbench.errors import EncoderError
+from workbench.losses import Embeddings, widen
 
 # avg_first_last averages layer 1 and the last layer (60.73 on STS for BERT-base);
 # avg_embedding_last averages the embedding layer and the last, which the printed "first-last avg."
@@ -21,39 +22,35 @@ MEANS = ("mean", *FIRST_LAYER)  # the poolings that are a mean over all tokens
 
 def pool(
     hidden_states: Sequence[Float[Tensor, "n l d"]], chosen: Bool[Tensor, "n l"], pooling: Pooling
-) -> Float[Tensor, "n d"]:
+) -> Embeddings:
     """Return one vector per sentence, in float32 or wider, not normalised.
 
     hidden_states: the embedding layer's output and each layer's; a mean of two layers reads two,
         others the last. "pooler" is "cls" here: the layer above belongs to the backbone.
     chosen: the tokens that take part: all but padding; for "mask" only the [MASK] of the template.
     """
+    # Half precision is widened: sums over tokens are not taken in 8 or 11 bits.
     last = hidden_states[-1]
     if pooling in ("cls", "pooler"):
-        return _widen(last[:, 0])
+        return widen(last[:, 0])
     if pooling == "last":
         columns = torch.arange(chosen.shape[1], device=chosen.device)
         place = (chosen * columns).amax(dim=1)
         index = place[:, None, None].expand(-1, 1, last.shape[2])
-        return _widen(last.gather(1, index).squeeze(1))
+        return widen(last.gather(1, index).squeeze(1))
     if pooling == "max":
         lowest = torch.finfo(last.dtype).min
-        return _widen(last.masked_fill(~chosen.unsqueeze(-1), lowest).amax(dim=1))
+        return widen(last.masked_fill(~chosen.unsqueeze(-1), lowest).amax(dim=1))
     if pooling not in (*MEANS, "mask"):
         raise EncoderError(f"pool() has no branch for pooling {pooling!r}")
-    states = _widen(last)
+    states = widen(last)
     if pooling in FIRST_LAYER:
-        first = _widen(hidden_states[FIRST_LAYER[pooling]])
+        first = widen(hidden_states[FIRST_LAYER[pooling]])
         states = (first + states) / 2
     weights = chosen.to(states.dtype)
     # A batched product instead of a masked copy of all states: several times cheaper on a CPU.
     sums = torch.bmm(weights.unsqueeze(1), states).squeeze(1)
     return sums / weights.sum(dim=1, keepdim=True)
-
-
-def _widen(states: Tensor) -> Tensor:
-    """Convert half precision to float32: sums over tokens are not taken in 8 or 11 bits."""
-    return states.float() if states.dtype in (torch.bfloat16, torch.float16) else states
 
 
 _SLOT = "{sentence}"

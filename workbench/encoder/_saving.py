@@ -30,6 +30,19 @@ _MODULES = "sentence_transformers.models."
 _MASK_MODULE = "workbench.encoder.MaskPooling"
 # A module of a SentenceTransformer: its kind, its config.json and its weights.
 Module = tuple[str, dict[str, Any], dict[str, torch.Tensor]]
+Card = dict[str, Any]  # fields of README.md
+_CARD = """---
+{header}
+---
+
+# {title}
+
+{description}A {kind}.
+
+```python
+{code}
+```
+"""
 _CARD_FIELDS = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
 # From a root, a home or a drive up to the last separator.
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
@@ -60,7 +73,7 @@ def replace_encoder(folder: str | Path) -> Iterator[Path]:
         raise EncoderError(f"the encoder cannot be written to {target}: {error}") from error
 
 
-def save_encoder(folder: Path, encoder: Any, card: dict[str, Any], dtype: torch.dtype) -> None:
+def save_encoder(folder: Path, encoder: Any, card: Card, dtype: torch.dtype) -> None:
     """Write an Encoder into `folder` for transformers, SentenceTransformer and this library."""
     backbone = encoder.backbone
     spec = encoder.spec
@@ -87,15 +100,18 @@ def save_encoder(folder: Path, encoder: Any, card: dict[str, Any], dtype: torch.
         if weights:
             (folder / path).mkdir()
             save_file(weights, folder / path / "model.safetensors")
-    files["modules.json"] = entries
-    files["sentence_bert_config.json"] = {"max_seq_length": limit, "do_lower_case": False}
+    bert_config: dict[str, Any] = {"max_seq_length": limit, "do_lower_case": False}
     if spec.pooling in FIRST_LAYER:
-        files["sentence_bert_config.json"]["config_args"] = {"output_hidden_states": True}
-    files[USAGE_FILE] = _usage(encoder)
+        bert_config["config_args"] = {"output_hidden_states": True}
     # Settings at their defaults are left out; a caution concerns the published checkpoint alone.
     usual = asdict(EncodingSpec(caution=spec.caution))
     other = {name: value for name, value in asdict(spec).items() if value != usual[name]}
-    files[SETTINGS_FILE] = {"pooling": spec.pooling} | other
+    files |= {
+        "modules.json": entries,
+        "sentence_bert_config.json": bert_config,
+        USAGE_FILE: _usage(encoder),
+        SETTINGS_FILE: {"pooling": spec.pooling} | other,
+    }
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
@@ -107,15 +123,15 @@ def save_encoder(folder: Path, encoder: Any, card: dict[str, Any], dtype: torch.
     )
     if spec.prompt:
         kind += f", with the prompt {spec.prompt!r} before each sentence"
-    code = [
-        "from sentence_transformers import SentenceTransformer",
-        "embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised",
-    ]
+    code = (
+        "from sentence_transformers import SentenceTransformer\n"
+        "embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised"
+    )
     if spec.pooling == "mask":  # no module of sentence-transformers reads a template
-        code = [
-            "from workbench import Encoder",
-            "embeddings = Encoder.from_pretrained(folder).encode(sentences)",
-        ]
+        code = (
+            "from workbench import Encoder\n"
+            "embeddings = Encoder.from_pretrained(folder).encode(sentences)"
+        )
     write_card(folder, card, kind, code)
 
 
@@ -192,9 +208,9 @@ def save_checkpoint(
 
 def write_card(
     folder: Path,
-    card: dict[str, Any],
+    card: Card,
     kind: str,
-    code: list[str],
+    code: str,
     *,
     task: str = "sentence-similarity",
 ) -> None:
@@ -213,12 +229,15 @@ def write_card(
             fields[name] = _hub_ids(fields[name])
     fields["tags"] = sorted({"sentence-transformers", task, *card.get("tags", [])})
     header = ModelCardData(**fields, library_name="sentence-transformers", pipeline_tag=task)
-    title = markdown_line(card.get("title", "Sentence encoder"))
-    lines = ["---", header.to_yaml(), "---", "", f"# {title}", ""]
-    if card.get("description"):
-        lines += [markdown_line(card["description"]), ""]
-    lines += [f"A {markdown_line(kind)}.", "", "```python", *code, "```", ""]
-    (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
+    description = markdown_line(card.get("description") or "")
+    text = _CARD.format(
+        header=header.to_yaml(),
+        title=markdown_line(card.get("title", "Sentence encoder")),
+        description=f"{description}\n\n" if description else "",
+        kind=markdown_line(kind),
+        code=code,
+    )
+    (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 def _hub_ids(names: Any) -> Any:

@@ -78,7 +78,7 @@ class TokenRows:
         lengths = self.lengths[index] + len(self.before) + len(self.after)
         longest = int(lengths.max())
         width = -(-longest // multiple) * multiple
-        if most is not None:
+        if most:
             width = max(longest, min(width, most))
         mask = np.arange(width) < lengths[:, None]
         ids = np.full(mask.shape, self.padding, np.int64)
@@ -110,14 +110,12 @@ def length_sorted_batches(
 def apply_by_length(compute: Callable[..., Tensor], batch: dict[str, Tensor]) -> Tensor:
     """Return `compute` of the rows of each length, without padding, in the order of the batch."""
     lengths = batch["attention_mask"].sum(dim=1)
-    order: list[int] = []
-    results: list[Tensor] = []
+    result_of: dict[int, Tensor] = {}
     for length in lengths.unique().tolist():
         rows = (lengths == length).nonzero().squeeze(1)
         alike = {name: column[rows, :length] for name, column in batch.items()}
-        results += compute(**alike)
-        order += rows.tolist()
-    return pad_sequence([results[i] for i in np.argsort(order)], batch_first=True)
+        result_of |= zip(rows.tolist(), compute(**alike), strict=True)
+    return pad_sequence([result_of[row] for row in range(len(lengths))], batch_first=True)
 
 
 def sentence_chunks(sentences: Iterable[Any]) -> Iterator[list[str]]:

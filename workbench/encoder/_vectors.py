@@ -1,6 +1,6 @@
 """Vectors from any `encode`: one checked row for each distinct sentence, and rows of length 1."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,9 +10,11 @@ from torch import Tensor
 
 from workbench.errors import EncoderError
 
+Encode = Callable[[list[str]], Any]  # sentences -> a row of each
+
 
 def unit_rows(
-    encode: Callable[[list[str]], Any], sentence1: Sequence[str], sentence2: Sequence[str]
+    encode: Encode, sentence1: Sequence[str], sentence2: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return both sides of pairs as float64 [n, d] rows of length 1.
 
@@ -34,25 +36,29 @@ def unit_rows(
     return vectors[first], vectors[second]
 
 
-def distinct_vectors(
-    encode: Callable[[list[str]], Any], *lists: Sequence[str]
-) -> tuple[np.ndarray, list[list[int]]]:
+def distinct_vectors(encode: Encode, *lists: Sequence[str]) -> tuple[np.ndarray, list[list[int]]]:
     """Return a float64 row for each distinct sentence of all lists, and each list's row numbers.
 
     Raises EncoderError unless `encode` returns one row of finite numbers per sentence.
     """
+    distinct, rows = number_sentences(*lists)
+    # Once per distinct sentence, because `encode` may be a user's function without a cache.
+    vectors = finite_array(encode(distinct), "encode")
+    if vectors.ndim != 2 or len(vectors) != len(distinct) or not vectors.shape[1]:
+        raise EncoderError(
+            f"encode returned shape {vectors.shape} for {len(distinct)} sentences instead "
+            "of one row each"
+        )
+    return vectors, rows
+
+
+def number_sentences(*lists: Iterable[str]) -> tuple[list[str], list[list[int]]]:
+    """Return the distinct sentences of all lists, and each list as numbers of these."""
     numbers: dict[str, int] = {}
     rows = []
     for sentences in lists:
         rows.append([numbers.setdefault(sentence, len(numbers)) for sentence in sentences])
-    # Once per distinct sentence, because `encode` may be a user's function without a cache.
-    vectors = finite_array(encode(list(numbers)), "encode")
-    if vectors.ndim != 2 or len(vectors) != len(numbers) or not vectors.shape[1]:
-        raise EncoderError(
-            f"encode returned shape {vectors.shape} for {len(numbers)} sentences instead "
-            "of one row each"
-        )
-    return vectors, rows
+    return list(numbers), rows
 
 
 def finite_array(values: Any, source: str) -> np.ndarray:
@@ -66,7 +72,7 @@ def finite_array(values: Any, source: str) -> np.ndarray:
     if isinstance(values, Tensor):
         values = values.detach().cpu().to_dense().double()  # numpy has no bf16
     dense = getattr(values, "toarray", None)  # of scipy's sparse matrices, as TfidfVectorizer's
-    if dense is not None:
+    if dense:
         values = dense()
     try:
         array = np.asarray(values, dtype=np.float64)

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 from torch.nn import functional
 
 from workbench.encoder import Encoder
+from workbench.losses import Embeddings
 
 
 class Whitened:
@@ -39,7 +38,7 @@ class Whitened:
                 f"width is {width}, but {len(vectors)} vectors vary in {directions} directions only"
             )
 
-    def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
+    def encode(self, sentences: list[str], batch_size: int = 64) -> Embeddings:
         pooled = self.encoder.encode(sentences, batch_size, normalize_embeddings=False)
         vectors = torch.from_numpy(self.pca.transform(pooled.double().numpy()))
         return functional.normalize(vectors[:, : self.width], dim=1).float()
@@ -52,7 +51,7 @@ class StaticWords:
         self.encoder = encoder
         self.table = encoder.backbone.get_input_embeddings().weight.detach().float().cpu()
 
-    def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
+    def encode(self, sentences: list[str], batch_size: int = 64) -> Embeddings:
         rows = self.encoder.bare_rows(sentences)
         tokens = torch.from_numpy(rows.flat).long()
         starts = torch.from_numpy(rows.starts)
@@ -74,7 +73,7 @@ class TfIdf:
         self._vectorizer: Any = TfidfVectorizer(token_pattern=r"(?u)\b\w+\b", max_features=words)
         self._vectorizer.fit(sentences)
 
-    def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
+    def encode(self, sentences: list[str], batch_size: int = 64) -> Embeddings:
         return torch.from_numpy(self._vectorizer.transform(sentences).toarray()).float()
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import inspect
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ import pandas as pd
 from workbench.checkpoints import EncodingSpec, find_checkpoint
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES, Pairs, TransferTask, labels, load_sentences, load_suites
-from workbench.encoder import finite_array, load_encoder, unit_rows
+from workbench.encoder import Encode, finite_array, load_encoder, unit_rows
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation._baselines import StaticWords, TfIdf, Whitened
 from workbench.evaluation._rankings import RANKING_COLUMNS, ranking_table
@@ -35,7 +35,6 @@ _AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets
 _LOG = logging.getLogger("workbench")
 # Roles of inputs that are not suites; a suite of such a name is recorded as "suite dev".
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")
-Encode = Callable[[list[str]], Any]
 Suites = Mapping[str, Pairs | TransferTask]
 
 
@@ -121,7 +120,7 @@ def evaluate(
         if is_stored:
             return Report(run.metrics(stage), run.scores(stage), run.rankings(stage))
     report = _score_suites(model, data, how, classifier)
-    if run is not None:
+    if run:
         run.write_evaluation(report.metrics, report.scores, report.rankings, stage)
     return report
 
@@ -131,7 +130,7 @@ def _score_suites(model: Any, data: Suites, how: str, classifier: Classifier) ->
     scores = []
     rankings = []
     for suite, dataset in data.items():
-        columns: dict[str, Any] = {"suite": suite, "subset": ""}
+        subset: Any = ""
         if isinstance(dataset, TransferTask):
             metrics[suite], predicted = classify(_vectors_of(model), dataset, classifier)
             ids = range(len(dataset))
@@ -144,10 +143,14 @@ def _score_suites(model: Any, data: Suites, how: str, classifier: Classifier) ->
                 rankings.append(ranked)
             ids = dataset.pair_id
             gold = dataset.gold
-            columns["subset"] = dataset.subset or ""
-        columns["pair_id"] = list(map(str, ids))
-        columns["gold"] = gold.astype(float)
-        columns["predicted"] = predicted.astype(float)
+            subset = dataset.subset or ""
+        columns = {
+            "suite": suite,
+            "subset": subset,
+            "pair_id": list(map(str, ids)),
+            "gold": gold.astype(float),
+            "predicted": predicted.astype(float),
+        }
         scores.append(pd.DataFrame(columns))
     # Only over all of its sets: a mean of six is not comparable with a published one.
     for average, names in AVERAGES.items():
@@ -246,8 +249,10 @@ def dev_values(method: Method, dev: Pairs) -> tuple[dict[str, float], np.ndarray
         # Above 4 of 5, on whatever scale this dev set has.
         low, high = dev.score_range
         close = dev.gold > low + 0.8 * (high - low)
-        geometry["dev_alignment"] = alignment(first[close], second[close])
-        geometry["dev_uniformity"] = uniformity(np.concatenate([first, second]))
+        geometry = {
+            "dev_alignment": alignment(first[close], second[close]),
+            "dev_uniformity": uniformity(np.concatenate([first, second])),
+        }
     correlation = spearman_by_subset(dev.gold, scores, dev.subset, how=dev.how)
     return {"dev_spearman": correlation, **geometry}, scores
 
@@ -315,11 +320,10 @@ def _load(suites: Suites | Sequence[str] | str) -> Suites:
 
 def _require_same(run: Run, stage: str, suites: Suites, how: str, classifier: str) -> None:
     """Raise RunError if the evaluation that the run contains is not the one asked for."""
-    stored = []
-    others = set()
-    for name, values in run.metrics(stage).items():
-        if "n" in values:  # the averages have none
-            stored.append(name)
+    others = {how, classifier}
+    metrics = run.metrics(stage)
+    stored = [name for name, values in metrics.items() if "n" in values]  # averages have none
+    for values in metrics.values():
         others |= {values.get("aggregation", how), values.get("classifier", classifier)}
     others -= {how, classifier}
     if stored != list(suites) or others:

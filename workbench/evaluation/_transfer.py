@@ -5,7 +5,6 @@ on the other nine, whose regularisation is chosen on ten folds of those. With tr
 MRPC): chosen on ten folds of train. With dev too (SST-2): chosen there. Rows are ordered and folds
 drawn as in SentEval, so that the folds are the same."""
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -16,7 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 from workbench.data import TransferTask, labels
-from workbench.encoder import distinct_vectors
+from workbench.encoder import Encode, distinct_vectors
 from workbench.errors import DataError
 
 Classifier = Literal["sklearn", "senteval"]
@@ -32,7 +31,7 @@ Predict = Callable[[np.ndarray], np.ndarray]  # features -> the class of each ro
 
 
 def classify(
-    encode: Callable[[list[str]], Any], task: TransferTask, classifier: Classifier = "sklearn"
+    encode: Encode, task: TransferTask, classifier: Classifier = "sklearn"
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Classify the vectors of a transfer task's sentences; for pairs |u - v| and u * v.
 
@@ -85,9 +84,7 @@ def classify(
     return values, predicted
 
 
-def _splits(
-    encode: Callable[[list[str]], Any], task: TransferTask
-) -> Iterator[tuple[Rows, Rows, Rows | None, Any]]:
+def _splits(encode: Encode, task: TransferTask) -> Iterator[tuple[Rows, Rows, Rows | None, Any]]:
     """Yield train, test, dev or None, and the positions of the test rows in the task."""
     sides = [side for data in task.splits.values() for side in data.texts]
     # All splits at once: a sentence of several is encoded once.
@@ -154,7 +151,7 @@ def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> 
         DataError: `train` is too small to hold out 5% of it.
     """
     order = np.random.RandomState(SEED)  # SentEval's generator
-    layers = _Layers(train[0].shape[1], int(train[1].max()) + 1, strengths)
+    classes = int(train[1].max()) + 1
     if held is None:
         shuffled = order.permutation(len(train[0]))
         cut = int(_HELD * len(shuffled))
@@ -165,14 +162,21 @@ def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> 
             )
         held = _take_rows(train, shuffled[:cut])
         train = _take_rows(train, shuffled[cut:])
-    x, y = map(torch.from_numpy, train)
-    x = x.float()
-    dev_x, dev_y = map(torch.from_numpy, held)
-    dev_x = dev_x.float()
+    x = _with_ones(train[0])
+    dev_x = _with_ones(held[0])
+    dev_y = torch.from_numpy(held[1])
+    one_hot = torch.eye(classes)[train[1]]
+    # The start is that of the seed, and the user's generator is left as it was.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        layer = nn.Linear(train[0].shape[1], classes)
+    start = torch.cat([layer.weight, layer.bias[:, None]], dim=1).detach()
+    weights = start.repeat(len(strengths), 1, 1)
     # Weight decay is part of the gradient, not the optimizer's: it differs between layers.
-    optimizer = torch.optim.Adam([layers.weight, layers.bias], fused=True)
-    kept = copy.deepcopy(layers)
-    best = torch.full_like(layers.decay[:, 0], -1)
+    decay = torch.tensor(strengths)[:, None, None]
+    optimizer = torch.optim.Adam([weights], fused=True)
+    kept = weights.clone()
+    best = torch.full((len(strengths),), -1.0)
     failures = torch.zeros_like(best)
     for _ in range(_CHECKS):
         is_training = failures <= _TENACITY
@@ -181,51 +185,32 @@ def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> 
         for _ in range(_EPOCHS):
             # An epoch has the same order for all layers, so they share the batches.
             for batch in torch.from_numpy(order.permutation(len(x))).split(_BATCH):
-                layers.backward(x[batch], y[batch])
+                # The gradient of cross-entropy, written out: a layer of this size needs no graph
+                # of autograd.
+                probabilities = _logits(weights, x[batch]).softmax(dim=2)
+                errors = (probabilities - one_hot[batch, None]) / len(batch)
+                gradient = (errors.flatten(1).T @ x[batch]).view_as(weights)
+                weights.grad = gradient.add_(decay * weights)
                 optimizer.step()
-        accuracy = (layers.predict(dev_x) == dev_y).float().mean(dim=1)
+        accuracy = (dev_y == _logits(weights, dev_x).argmax(dim=2).T).float().mean(dim=1)
         # A layer that has stopped is trained on with the others, and kept no more.
         is_better = is_training & (accuracy > best)
-        kept.weight[is_better] = layers.weight[is_better]
-        kept.bias[is_better] = layers.bias[is_better]
+        kept[is_better] = weights[is_better]
         best = torch.where(is_better, accuracy, best)
         failures += ~is_better
-    return [partial(_predict_one, kept, layer) for layer in range(len(strengths))]
+    return [partial(_classes, layer) for layer in kept.split(1)]
 
 
-def _predict_one(layers: "_Layers", layer: int, rows: np.ndarray) -> np.ndarray:
-    return layers.predict(torch.from_numpy(rows).float())[layer].numpy()
+def _with_ones(rows: np.ndarray) -> torch.Tensor:
+    """Return features with a last one of 1, whose weight is the bias of a class."""
+    return functional.pad(torch.from_numpy(rows).float(), (0, 1), value=1.0)
 
 
-class _Layers:
-    """Linear layers with one start and the same rows, each with its own weight decay."""
+def _logits(weights: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Return [rows, layers, classes] for the weights [layers, classes, features]."""
+    # One product for all layers: as the rows of one matrix they share each batch.
+    return functional.linear(x, weights.flatten(0, 1)).unflatten(1, weights.shape[:2])
 
-    def __init__(self, width: int, classes: int, strengths: Sequence[float]):
-        # The start is that of the seed, and the user's generator is left as it was.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(SEED)
-            layer = nn.Linear(width, classes)
-        count = len(strengths)
-        self.weight = layer.weight.detach().repeat(count, 1, 1)
-        self.bias = layer.bias.detach().repeat(count, 1)
-        self.decay = torch.tensor(strengths)[:, None]
-        self.one_hot = torch.eye(classes)
 
-    def logits(self, x: torch.Tensor) -> torch.Tensor:
-        """Return [rows, layers, classes]."""
-        # One product for all layers: as the rows of one matrix they share each batch.
-        logits = functional.linear(x, self.weight.flatten(0, 1), self.bias.flatten())
-        return logits.unflatten(1, self.bias.shape)
-
-    def predict(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the classes [layers, rows]."""
-        return self.logits(x).argmax(dim=2).T
-
-    def backward(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        """Set the gradients of cross-entropy, and of the decay as Adam adds it."""
-        # Written out: a layer of this size needs no graph of autograd.
-        probabilities = self.logits(x).softmax(dim=2)
-        errors = (probabilities - self.one_hot[y, None]) / len(x)
-        gradient = (errors.flatten(1).T @ x).view_as(self.weight)
-        self.weight.grad = gradient.add_(self.decay[..., None] * self.weight)
-        self.bias.grad = errors.sum(dim=0).add_(self.decay * self.bias)
+def _classes(layer: torch.Tensor, rows: np.ndarray) -> np.ndarray:
+    return _logits(layer, _with_ones(rows)).argmax(dim=2).squeeze(1).numpy()

@@ -7,7 +7,16 @@ ValueErrors. Values are not checked, because that would wait for the device: dat
 that is not finite, encoders such vectors.
 """
 
-from workbench.losses._arguments import full_precision as full_precision, widest as widest
+from workbench.losses._arguments import (
+    Embeddings as Embeddings,
+    PairScores as PairScores,
+    Scalar as Scalar,
+    Scores as Scores,
+    SquareScores as SquareScores,
+    full_precision as full_precision,
+    widen as widen,
+    widest as widest,
+)
 from workbench.losses._listwise import (
     entropy_consistency as entropy_consistency,
     info_nce as info_nce,

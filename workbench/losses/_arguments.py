@@ -2,13 +2,25 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 P = ParamSpec("P")
+Scalar = Float[Tensor, ""]
+AnyShape = Float[Tensor, "..."]  # compared with that of another argument in the function
+Scores = Float[Tensor, "n m"]  # a list of m scores in each row
+PairScores = Float[Tensor, " n"]  # a score of each pair
+SquareScores = Float[Tensor, "n n"]  # of the sentences of a batch with one another
+Embeddings = Float[Tensor, "n d"]  # a vector in each row
 _HALF = (torch.float16, torch.bfloat16)
+
+
+def widen(value: Any) -> Any:
+    """Convert a tensor of half precision to float32; return anything else as it is."""
+    return value.float() if isinstance(value, Tensor) and value.dtype in _HALF else value
 
 
 def full_precision(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
@@ -16,13 +28,6 @@ def full_precision(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
 
     A temperature of 0.05 turns bfloat16's step of 0.004 near 1 into 0.08 of a logit, enough to
     reorder a list."""
-
-    def widen(argument: object) -> object:
-        return (
-            argument.float()
-            if isinstance(argument, Tensor) and argument.dtype in _HALF
-            else argument
-        )
 
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> Tensor:

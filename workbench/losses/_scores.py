@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from workbench.losses._arguments import full_precision, widest
+from workbench.losses._arguments import Embeddings, Scores, full_precision, widest
 
 _PIECE = 4096  # corpus sentences whose products are summed in the tensors' own precision
 COMPOSITIONS = ("avg", "sum", "concat_halves")
 
 
-def _unit_rows(vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+def _unit_rows(vectors: Embeddings) -> Embeddings:
     # The largest entry of a row becomes 1 first: squares neither overflow nor vanish, the norm is
     # at least 1, and a row of zeros stays zero with a bounded gradient. A cosine does not change
     # with scale, so the peak needs no gradient.
@@ -23,7 +23,7 @@ def _unit_rows(vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
 
 
 @full_precision
-def cosine_matrix(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+def cosine_matrix(a: Embeddings, b: Float[Tensor, "m d"]) -> Scores:
     """Return the cosine of every row of `a` with every row of `b`.
 
     It is phi(f(x_i), f(x_j)') of RankCSE eq. 1.
@@ -42,14 +42,13 @@ def corpus_covariance(corpus: Float[Tensor, "c d"]) -> Float[Tensor, "d d"]:
     """
     # Covariance does not move with the origin; from one of them, copies are exactly 0.
     origin = corpus[:1]
-    total = torch.zeros(corpus.shape[1], dtype=widest(corpus), device=corpus.device)
+    width = corpus.shape[1]
+    total = origin.new_zeros(width, dtype=widest(corpus))
     # Two passes, mean and then squares: one pass would subtract large numbers of nearly equal size.
     for block in corpus.split(_PIECE):
         total += (block - origin).sum(dim=0)
     mean = (total / len(corpus)).to(corpus.dtype)
-    covariance = torch.zeros(
-        corpus.shape[1], corpus.shape[1], dtype=widest(corpus), device=corpus.device
-    )
+    covariance = origin.new_zeros(width, width, dtype=widest(corpus))
     for block in corpus.split(_PIECE):
         centred = block - origin - mean
         covariance += centred.T @ centred
@@ -58,8 +57,8 @@ def corpus_covariance(corpus: Float[Tensor, "c d"]) -> Float[Tensor, "d d"]:
 
 @full_precision
 def gaussian_rank_similarity(
-    a: Float[Tensor, "n d"], b: Float[Tensor, "m d"], covariance: Float[Tensor, "d d"]
-) -> Float[Tensor, "n m"]:
+    a: Embeddings, b: Float[Tensor, "m d"], covariance: Float[Tensor, "d d"]
+) -> Scores:
     """Return (6 / pi) asin(r_ij / 2), the closed form of rank similarity.
 
     r_ij = a_i' C b_j / sqrt(a_i' C a_i * b_j' C b_j).
@@ -80,7 +79,7 @@ def gaussian_rank_similarity(
     return 6 / math.pi * torch.asin(correlation.clamp(-1, 1) / 2)
 
 
-def compose(parts: Sequence[Float[Tensor, "n d"]], how: str) -> Float[Tensor, "n d"]:
+def compose(parts: Sequence[Embeddings], how: str) -> Embeddings:
     """Combine the vectors of a sentence's parts: aggregate(z', z'') of CompCSE sec. 3, table 3.
 
     `parts` has one [n, d] for each part, left to right. `how` is "avg", "sum", or "concat_halves":

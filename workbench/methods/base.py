@@ -17,8 +17,9 @@ from transformers import set_seed
 from workbench.checkpoints import Checkpoint, EncodingSpec, find_checkpoint
 from workbench.config import ContrastiveConfig, TrainingConfig
 from workbench.data import Pairs, Sentences
-from workbench.encoder import Encoder, TokenRows, has_no_dropout, unit_rows, weights_checksum
+from workbench.encoder import Card, Encoder, TokenRows, has_no_dropout, unit_rows, weights_checksum
 from workbench.errors import DataError, EncoderError
+from workbench.losses import Embeddings
 from workbench.methods.distributed import gather_rows
 from workbench.methods.masked_language import MaskedLanguageModel
 
@@ -26,6 +27,8 @@ _LOG = logging.getLogger("workbench")
 _DROPOUT = 0.1  # BERT's own rate, the best of SimCSE's table 2
 
 Batch = dict[str, Any]
+Terms = dict[str, Tensor]  # weighted losses by name
+Inputs = dict[str, tuple[str, str]]  # role -> source, sha256
 
 
 class Method(nn.Module):
@@ -45,8 +48,12 @@ class Method(nn.Module):
         set_seed(config.seed)
         self.config = config
         self._observed: dict[str, list[Tensor]] = {}
-        options: dict[str, Any] = {"train_length": config.max_seq_length, "new_pooler": True}
-        options |= {"precision": config.precision, "device": config.device}
+        options: dict[str, Any] = {
+            "train_length": config.max_seq_length,
+            "new_pooler": True,
+            "precision": config.precision,
+            "device": config.device,
+        }
         self.encoder = self.load_start(**options, dropout=config.dropout)
         # Views that only dropout tells apart would be one vector twice, and infoNCE would only
         # drive sentences apart. Some published checkpoints have a dropout of 0 in their files.
@@ -96,7 +103,7 @@ class Method(nn.Module):
         """
         return len(data)
 
-    def inputs(self) -> dict[str, tuple[str, str]]:
+    def inputs(self) -> Inputs:
         """Return other inputs that `prepare` read, role -> (source, sha256).
 
         A resumed run refuses others.
@@ -107,7 +114,7 @@ class Method(nn.Module):
         """Return the batch for these row numbers (CPU tensors)."""
         raise NotImplementedError
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, batch: Batch) -> Terms:
         """Return weighted loss terms by name: the trainer minimises their sum and logs each."""
         raise NotImplementedError
 
@@ -195,7 +202,7 @@ class Method(nn.Module):
         first, second = unit_rows(self.encode, sentence1, sentence2)
         return (first * second).sum(axis=1)
 
-    def save(self, folder: str | Path, *, card: dict[str, Any] | None = None) -> None:
+    def save(self, folder: str | Path, *, card: Card | None = None) -> None:
         """Save everything that `encode` needs, so that it can be used without this library."""
         self.encoder.save(folder, card=card)
 
@@ -212,9 +219,13 @@ class ContrastiveMethod(Method):
 
     head_is_read: Whether a loss term reads the layer; otherwise there is none, because training in
     several processes refuses a layer without gradient.
+    tokens: Of all texts, from `prepare`.
+    view_starts: The first row of each view in `tokens`; dropout views share theirs.
     """
 
     config: ContrastiveConfig
+    tokens: TokenRows
+    view_starts: Sequence[int] = (0, 0)
 
     def __init__(self, config: ContrastiveConfig, *, head_is_read: bool = True) -> None:
         super().__init__(config)
@@ -223,17 +234,31 @@ class ContrastiveMethod(Method):
         self.head = MLPHead(self.encoder.dimension) if has_head else None
         self.words = MaskedLanguageModel(self.encoder) if config.mlm_weight else None
 
+    def collate(self, rows: Sequence[int]) -> Batch:
+        # One forward pass reads all views; each gets its own dropout.
+        token_rows = [start + row for start in self.view_starts for row in rows]
+        return {"tokens": self.token_batch(self.tokens, token_rows)}
+
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
+        """Return the weighted loss terms of a batch, from the vectors [texts, d] of its texts."""
+        raise NotImplementedError
+
+    def forward(self, batch: Batch) -> Terms:
+        # The words are guessed from each text on its own.
+        terms = self.mlm_terms(batch["tokens"])
+        return terms | self.loss_terms(self.embed(batch["tokens"]), batch)
+
     def token_batch(self, tokens: TokenRows, rows: Sequence[int] | np.ndarray) -> Batch:
         """Return the tokens of these rows, for `embed` and `mlm_terms`, which masks words here."""
         batch = tokens.batch(rows)
-        if self.words is None:
+        if not self.words:
             return batch
         return batch | self.words.mask(batch["input_ids"])
 
-    def mlm_terms(self, tokens: Batch) -> dict[str, Tensor]:
+    def mlm_terms(self, tokens: Batch) -> Terms:
         """Return {"mlm": mlm_weight x the mean loss of masked words}, or {} if the weight is 0."""
         words = self.words
-        if words is None:
+        if not words:
             return {}
         # The sum of losses and the number of words, so that the mean is over the words of all
         # processes and not a mean of means.
@@ -252,7 +277,7 @@ def training_sentences(method: Method, data: Any, *, templates: bool = False) ->
     require_kind(data, Sentences, f"{name} trains on plain sentences")
     if len(data) < 2:
         raise DataError(f"{data.name}: {len(data)} sentence; {name} needs at least 2")
-    if method.encoder.template is not None and not templates:
+    if method.encoder.template and not templates:
         raise EncoderError(
             f"pooling 'mask': {name} trains on plain sentences, not on a template; set "
             "another pooling"
@@ -276,8 +301,10 @@ def require_order(pairs: Pairs) -> None:
     Equal ones say nothing about similarity.
     """
     if len(np.unique(pairs.gold)) < 2:
-        problem = f"{pairs.name}: all {len(pairs)} labels are {pairs.gold[0]:g}"
-        raise DataError(f"{problem}; training needs at least two different labels")
+        raise DataError(
+            f"{pairs.name}: all {len(pairs)} labels are {pairs.gold[0]:g}; training needs at least "
+            "two different labels"
+        )
 
 
 def rank_labels(pairs: Pairs) -> np.ndarray:
@@ -290,14 +317,14 @@ def rank_labels(pairs: Pairs) -> np.ndarray:
 
 def gathered_views(
     vectors: Float[Tensor, "rows d"], head: nn.Module | None = None, *, count: int = 2
-) -> list[Float[Tensor, "n d"]]:
+) -> list[Embeddings]:
     """Split the rows of one forward pass into views, each of all processes' sentences.
 
     A head is applied before they are gathered.
     """
     # Before gathering: each process applies the layer to its own rows, and gradients are not
     # counted twice.
-    vectors = vectors if head is None else head(vectors)
+    vectors = head(vectors) if head else vectors
     return [gather_rows(view) for view in vectors.chunk(count)]
 
 
@@ -314,5 +341,5 @@ class MLPHead(nn.Module):
         nn.init.normal_(self.linear.weight, std=0.02)
         nn.init.zeros_(self.linear.bias)
 
-    def forward(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    def forward(self, vectors: Embeddings) -> Embeddings:
         return torch.tanh(self.linear(vectors))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from workbench.config import CompCSEConfig
 from workbench.losses import cosine_matrix, info_nce
-from workbench.methods.base import Batch, ContrastiveMethod, training_sentences
+from workbench.methods.base import Batch, ContrastiveMethod, Inputs, Terms, training_sentences
 from workbench.methods.composition import Composition
 
 
@@ -28,7 +28,7 @@ class CompCSE(ContrastiveMethod):
     def prepare(self, data: Any) -> None:
         self.composition.prepare(data, training_sentences(self, data))
 
-    def inputs(self) -> dict[str, tuple[str, str]]:
+    def inputs(self) -> Inputs:
         return self.composition.inputs()
 
     def examples(self, data: Any) -> int:
@@ -39,10 +39,7 @@ class CompCSE(ContrastiveMethod):
         texts = self.composition.token_places(rows)
         return {"tokens": self.token_batch(self.composition.tokens, texts)}
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        # The words are guessed from each text on its own, also from parts.
-        terms = self.mlm_terms(batch["tokens"])
-        vectors = self.embed(batch["tokens"])
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
         anchor, positive = self.composition.views(vectors, self.head)
         scores = cosine_matrix(anchor, positive)
-        return terms | {"info_nce": info_nce(scores, temperature=self.config.temperature)}
+        return {"info_nce": info_nce(scores, temperature=self.config.temperature)}

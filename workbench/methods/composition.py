@@ -15,8 +15,8 @@ from workbench.data import Sentences
 from workbench.encoder import Encoder, TokenRows
 from workbench.errors import DataError, SettingError
 from workbench.files import file_checksum
-from workbench.losses import COMPOSITIONS, compose
-from workbench.methods.base import gathered_views
+from workbench.losses import COMPOSITIONS, Embeddings, compose
+from workbench.methods.base import Inputs, gathered_views
 from workbench.methods.distributed import gather_rows
 from workbench.methods.splitting import Spans, read_spans, split_words, subsample
 
@@ -34,7 +34,7 @@ class Composition:
 
     def __init__(self, config: CompCSEConfig, encoder: Encoder, *, is_read: bool = True) -> None:
         width = encoder.dimension
-        if config.subvector is not None and config.subvector > width:
+        if config.subvector and config.subvector > width:
             raise SettingError(
                 f"subvector is {config.subvector}, but vectors of {config.encoder} have {width} "
                 f"coordinates; set 1 to {width}, or none for all"
@@ -53,10 +53,10 @@ class Composition:
         # Indices of a row's texts that form each view.
         self.view_texts = (anchor, positive)
 
-    def inputs(self) -> dict[str, tuple[str, str]]:
+    def inputs(self) -> Inputs:
         """Return source and sha256 of the file of spans, if the settings name one."""
         spans = self.config.spans
-        if spans is None:
+        if not spans:
             return {}
         return {"spans": (f"file {spans}", file_checksum(Path(spans)))}
 
@@ -90,7 +90,7 @@ class Composition:
         first = self.whole_texts(rows)
         return np.concatenate([first + text for view in self.view_texts for text in view])
 
-    def split(self, vectors: Float[Tensor, "texts d"]) -> list[Float[Tensor, "n d"]]:
+    def split(self, vectors: Float[Tensor, "texts d"]) -> list[Embeddings]:
         """Return one [n, d] for each text of the anchor, then for each text of the positive."""
         count = sum(len(view) for view in self.view_texts)
         return list(vectors.chunk(count))
@@ -111,19 +111,19 @@ class Composition:
         return anchor[:, :d0], positive[:, :d0]
 
     def _compose(
-        self, vectors: Sequence[Float[Tensor, "n d"]], head: nn.Module | None
+        self, vectors: Sequence[Embeddings], head: nn.Module | None
     ) -> Float[Tensor, "all d"]:
         """Return one view from its texts' vectors; layer and aggregation in the order of `mlp`."""
         is_before = self.config.mlp == "before"
-        if head is not None and is_before:
+        if head and is_before:
             vectors = [head(of_text) for of_text in vectors]
         if len(vectors) == 1:
             composed = vectors[0]
-        elif self.projection is not None:
+        elif self.projection:
             composed = self.projection(vectors)
         else:
             composed = compose(vectors, self.config.aggregation)
-        if head is not None and not is_before:
+        if head and not is_before:
             composed = head(composed)
         return gather_rows(composed)
 
@@ -131,7 +131,7 @@ class Composition:
         config = self.config
         if config.subsampling == "none":
             return []
-        if config.spans is not None:
+        if config.spans:
             return read_spans(config.spans, data.sentences)
         spans = subsample(data.sentences, config.subsampling, config.subsuming_depth)
         if not spans:
@@ -195,7 +195,7 @@ class Projection(nn.Module):
         # The paper has no initialisation of this layer; BERT's, as for the tanh layer.
         nn.init.normal_(self.linear.weight, std=0.02)
 
-    def forward(self, parts: Sequence[Float[Tensor, "n d"]]) -> Float[Tensor, "n d"]:
+    def forward(self, parts: Sequence[Embeddings]) -> Embeddings:
         features = list(parts)
         if self.has_difference:
             features.append((parts[0] - parts[1]).abs())

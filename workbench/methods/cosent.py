@@ -5,7 +5,7 @@ Also the losses that the paper compares it with.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,20 @@ from workbench.config import CoSENTConfig
 from workbench.data import Pairs, Triplets
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import DataError
-from workbench.losses import contrastive, cosent, mse, triplet
+from workbench.losses import (
+    Embeddings,
+    PairScores,
+    Scalar,
+    contrastive,
+    cosent,
+    mse,
+    triplet,
+    widen,
+)
 from workbench.methods.base import (
     Batch,
     Method,
+    Terms,
     gathered_views,
     rank_labels,
     require_kind,
@@ -41,9 +51,7 @@ class PairClassifier(nn.Module):
         super().__init__()
         self.linear = nn.Linear(3 * width, classes, bias=bias)
 
-    def forward(
-        self, first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]
-    ) -> Float[Tensor, "n c"]:
+    def forward(self, first: Embeddings, second: Embeddings) -> Float[Tensor, "n c"]:
         return self.linear(torch.cat([first, second, (first - second).abs()], dim=1))
 
 
@@ -119,29 +127,22 @@ class CoSENT(Method):
             batch["tokens"] = self.tokens.batch(np.add.outer(starts, rows).ravel())
         return batch
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        # A row for each pair: gathering needs matrices.
-        target = batch["target"].to(self.encoder.device)
-        target = gather_rows(target[:, None]).squeeze(1)
+    def forward(self, batch: Batch) -> Terms:
+        target = gather_rows(batch["target"].to(self.encoder.device))
         vectors = self.embed(batch["tokens"])
         return {self.config.objective: self._loss(vectors, target)}
 
-    def _loss(
-        self, vectors: Float[Tensor, "n *d"], target: Float[Tensor, " m"]
-    ) -> Float[Tensor, ""]:
+    def _loss(self, vectors: Float[Tensor, "n *d"], target: Float[Tensor, " m"]) -> Scalar:
         if self.pairwise:
-            scores = gather_rows(vectors[:, None]).squeeze(1)
-            return self._pair_loss(scores, target)
+            return self._pair_loss(gather_rows(vectors), target)
         views = gathered_views(vectors, count=len(self.texts))
         if self.config.objective == "triplet":
             return triplet(*views, margin=self.config.margin)
-        if self.classifier is not None:
+        if self.classifier:
             return functional.cross_entropy(self.classifier(*views), target.long())
         return self._pair_loss(functional.cosine_similarity(*views, dim=1), target)
 
-    def _pair_loss(
-        self, scores: Float[Tensor, " n"], target: Float[Tensor, " n"]
-    ) -> Float[Tensor, ""]:
+    def _pair_loss(self, scores: PairScores, target: PairScores) -> Scalar:
         """Return the loss of the objectives that read one score per pair."""
         config = self.config
         if config.objective == "mse":
@@ -150,7 +151,7 @@ class CoSENT(Method):
             return contrastive(scores, target, epsilon=config.epsilon, form=config.contrastive_form)
         if config.objective == "cross_entropy":
             # Autocast refuses this loss in half precision.
-            scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+            scores = widen(scores)
             return functional.binary_cross_entropy_with_logits(scores, target.to(scores.dtype))
         # A batch of one label costs nothing and moves nothing; the history counts them.
         self.observe(unpaired_batches=(target == target[0]).all())
@@ -190,12 +191,10 @@ def split_labels(pairs: Pairs, threshold: float | None) -> np.ndarray:
     cut = sum(pairs.score_range) / 2 if threshold is None else threshold
     similar = (pairs.gold > cut).astype(np.float64)
     if similar.min() == similar.max():
-        problem = (
-            f"{pairs.name}: no gold is {'above' if similar[0] == 0 else 'at or below'} the "
-            f"threshold {cut:g}"
-        )
+        side = "above" if similar[0] == 0 else "at or below"
         raise DataError(
-            f"{problem}; set threshold between {pairs.gold.min():g} and {pairs.gold.max():g}"
+            f"{pairs.name}: no gold is {side} the threshold {cut:g}; set threshold between "
+            f"{pairs.gold.min():g} and {pairs.gold.max():g}"
         )
     return similar
 
@@ -241,8 +240,7 @@ def make_triplets(data: Pairs | Triplets, threshold: float | None) -> list[list[
         partners[first].append(second)
     triplets = []
     for anchor in dict.fromkeys(data.sentence1):
-        for positive in positives[anchor]:
-            triplets += [(anchor, positive, negative) for negative in negatives[anchor]]
+        triplets += product([anchor], positives[anchor], negatives[anchor])
     if not triplets:
         raise DataError(
             f"{data.name}: no first sentence has a similar and a dissimilar partner to make a "

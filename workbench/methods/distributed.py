@@ -18,15 +18,6 @@ def process_rank() -> int:
     return torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
 
 
-def broadcast_from_rank0(flag: bool, device: torch.device) -> bool:
-    """Return the flag of process 0, on every process."""
-    if process_count() == 1:
-        return flag
-    shared = torch.tensor(float(flag), device=device)
-    torch.distributed.broadcast(shared, src=0)
-    return bool(shared)
-
-
 def max_over_processes(number: int, device: torch.device) -> int:
     """Return the largest `number` of all processes, on every process."""
     if process_count() == 1:
@@ -36,7 +27,7 @@ def max_over_processes(number: int, device: torch.device) -> int:
     return int(largest)
 
 
-def gather_rows(rows: Float[Tensor, "n d"]) -> Float[Tensor, "all d"]:
+def gather_rows(rows: Float[Tensor, "n *d"]) -> Float[Tensor, "all *d"]:
     """Return the rows of all processes, on every process, with gradient.
 
     They are in the order of the ranks.

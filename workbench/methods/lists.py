@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 from torch.nn.functional import cosine_similarity, pad
 from torch.nn.utils.rnn import pad_sequence
 
 from workbench.config import ListsConfig
 from workbench.data import Pairs
+from workbench.encoder import number_sentences
 from workbench.errors import DataError
-from workbench.losses import approx_ndcg, cosent_lists, graded_listmle, listnet
-from workbench.methods.base import Batch, Method, rank_labels, require_kind
+from workbench.losses import Scalar, Scores, approx_ndcg, cosent_lists, graded_listmle, listnet
+from workbench.methods.base import Batch, Method, Terms, rank_labels, require_kind
 from workbench.methods.distributed import gather_rows, max_over_processes
 from workbench.metrics import ranking_groups
 
@@ -46,24 +45,23 @@ class Lists(Method):
             )
         used = {pair for group in self.groups for pair in group.pairs.tolist()}
         if len(used) < len(data):
-            lists = f"{len(self.groups)} queries with {len(used)} of {len(data)} pairs"
-            _LOG.info("%s: %s; the other pairs are in no list", data.name, lists)
+            _LOG.info(
+                "%s: %d queries with %d of %d pairs; the other pairs are in no list",
+                data.name,
+                len(self.groups),
+                len(used),
+                len(data),
+            )
         # Each distinct sentence is tokenised once; a list is the rows of its query and targets.
-        row_of: dict[str, int] = {}
-        self.lists = []
-        for group in self.groups:
-            texts = (group.query, *group.targets)
-            self.lists.append([row_of.setdefault(text, len(row_of)) for text in texts])
-        self.tokens = self.encoder.token_rows(list(row_of))
-        gold = self._scale(data)
-        self.gold = [gold[group.pairs].astype(np.float32) for group in self.groups]
-
-    def _scale(self, data: Pairs) -> np.ndarray:
-        """Return gold as the loss reads it."""
-        if self.config.ranking in ("listnet", "approx_ndcg"):
+        texts, self.lists = number_sentences(
+            *([group.query, *group.targets] for group in self.groups)
+        )
+        self.tokens = self.encoder.token_rows(texts)
+        gold = rank_labels(data)
+        if self.config.ranking in ("listnet", "approx_ndcg"):  # which read more than the order
             low, high = data.score_range
-            return (data.gold - low) / (high - low)
-        return rank_labels(data)
+            gold = (data.gold - low) / (high - low)
+        self.gold = [gold[group.pairs].astype(np.float32) for group in self.groups]
 
     def examples(self, data: Any) -> int:
         """Return the number of queries."""
@@ -84,7 +82,7 @@ class Lists(Method):
             "gold": pad_sequence(gold, batch_first=True, padding_value=-torch.inf),
         }
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, batch: Batch) -> Terms:
         vectors = self.embed(batch["tokens"])
         device = self.encoder.device
         gold = batch["gold"].to(device)
@@ -102,9 +100,7 @@ class Lists(Method):
         loss = self._list_loss(gather_rows(cosines), gather_rows(gold))
         return {self.config.ranking: loss}
 
-    def _list_loss(
-        self, cosines: Float[Tensor, "n m"], gold: Float[Tensor, "n m"]
-    ) -> Float[Tensor, ""]:
+    def _list_loss(self, cosines: Scores, gold: Scores) -> Scalar:
         config = self.config
         tau = config.temperature
         if config.ranking == "listnet":

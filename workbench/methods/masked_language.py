@@ -28,7 +28,7 @@ class MaskedLanguageModel(nn.Module):
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         tokenizer = encoder.tokenizer
-        if encoder.template is not None:
+        if encoder.template:
             raise EncoderError(
                 "mlm_weight with a template would mask the template's words; set another pooling"
             )

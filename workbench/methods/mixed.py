@@ -14,9 +14,11 @@ from torch.nn.functional import cosine_similarity
 
 from workbench.config import MixedConfig
 from workbench.data import Pairs, Sentences
-from workbench.losses import cosent, cosine_matrix
+from workbench.losses import PairScores, Scalar, cosent, cosine_matrix
 from workbench.methods.base import (
     Batch,
+    Inputs,
+    Terms,
     gathered_views,
     rank_labels,
     require_kind,
@@ -72,7 +74,7 @@ class Mixed(RankMethod):
         if self.config.uses_e1:
             self.prepare_ranks(data, texts)
 
-    def inputs(self) -> dict[str, tuple[str, str]]:
+    def inputs(self) -> Inputs:
         return self.composition.inputs() | self.teacher_lists.inputs | self.ranks.inputs
 
     def examples(self, data: Any) -> int:
@@ -99,17 +101,13 @@ class Mixed(RankMethod):
         batch["teachers"] = self.teacher_lists.take(rows)
         return batch
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        self._drop_mixture()
-        terms = self.mlm_terms(batch["tokens"])
-        vectors = self.embed(batch["tokens"])
-        if self.config.uses_scores:
-            terms |= self._score_terms(vectors, batch)
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
+        terms = self._score_terms(vectors, batch) if self.config.uses_scores else {}
         if self.config.cosent:
             terms["cosent_gold"] = self._cosent_term(vectors, batch["gold"])
         return terms
 
-    def _score_terms(self, vectors: Float[Tensor, "texts d"], batch: Batch) -> dict[str, Tensor]:
+    def _score_terms(self, vectors: Float[Tensor, "texts d"], batch: Batch) -> Terms:
         """Return the terms that read the scores of one view with the other."""
         config = self.config
         scores = cosine_matrix(*self.composition.views(vectors, self.head))
@@ -130,11 +128,9 @@ class Mixed(RankMethod):
             terms |= self.ranks.terms(self, contrastive, scores, target)
         return terms
 
-    def _cosent_term(
-        self, vectors: Float[Tensor, "texts d"], labels: Float[Tensor, " n"]
-    ) -> Float[Tensor, ""]:
+    def _cosent_term(self, vectors: Float[Tensor, "texts d"], labels: PairScores) -> Scalar:
         """Return CoSENT's loss of the two whole sentences of each pair."""
-        gold = gather_rows(labels.to(vectors.device)[:, None]).squeeze(1)
+        gold = gather_rows(labels.to(vectors.device))
         if self.config.uses_scores:  # a pair's two sentences are together
             # The anchor is the whole sentence: the settings refuse to compose it with CoSENT.
             whole = self.composition.split(vectors)[0]

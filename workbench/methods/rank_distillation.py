@@ -4,19 +4,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from workbench.config import CONFIGS, RankEncoderConfig
 from workbench.data import Sentences, load_sentences
-from workbench.encoder import FrozenEncoder
 from workbench.errors import EncoderError
-from workbench.losses import kept_pairs, rank_mse
-from workbench.methods.base import ContrastiveMethod
+from workbench.losses import Scalar, SquareScores, kept_pairs, rank_mse
+from workbench.methods.base import ContrastiveMethod, Inputs, Terms
 from workbench.methods.rank_targets import RankTargets, draw_corpus
 from workbench.methods.rank_vectors import Corpus
 from workbench.runs import is_finished, run_path
-from workbench.teachers import Teacher, cached_embeddings, load_teacher
+from workbench.teachers import AnyTeacher, cached_embeddings, load_teacher
 
 
 class RankDistillation:
@@ -25,17 +22,17 @@ class RankDistillation:
     def __init__(self, config: RankEncoderConfig) -> None:
         self.config = config
         self.corpus: list[str] = []
-        self.inputs: dict[str, tuple[str, str]] = {}
+        self.inputs: Inputs = {}
 
     def prepare(self, data: Sentences, sentences: list[str], device: torch.device) -> None:
         """Draw the corpus and embed it and the sentences with E1, from the cache if possible."""
         config = self.config
-        drawn_from = data if config.corpus is None else load_sentences(config.corpus)
+        drawn_from = load_sentences(config.corpus) if config.corpus else data
         # Drawn by its own seed: unless E1 is a run of each seed, its embeddings are shared.
         self.corpus = draw_corpus(drawn_from, config.corpus_size, config.corpus_seed)
         base = load_e1(config)
         self.inputs = {"base": (base.source, base.checksum)}
-        if config.corpus is not None:
+        if config.corpus:
             self.inputs["corpus"] = (drawn_from.source, drawn_from.checksum)
         # Ranks of a corpus are computed in float32, whatever the cache holds.
         of_corpus = cached_embeddings(base, self.corpus, folder=config.cache)
@@ -50,10 +47,10 @@ class RankDistillation:
     def terms(
         self,
         method: ContrastiveMethod,
-        contrastive: Float[Tensor, ""],
-        scores: Float[Tensor, "n n"],
-        target: Float[Tensor, "n n"],
-    ) -> dict[str, Tensor]:
+        contrastive: Scalar,
+        scores: SquareScores,
+        target: SquareScores,
+    ) -> Terms:
         """Return contrastive and rank loss, combined as the setting `combination` says (eq. 5)."""
         config = self.config
         bounds: dict[str, Any] = {"lower": config.lower, "upper": config.upper}
@@ -73,7 +70,7 @@ class RankDistillation:
         return {"info_nce": contrastive, "rank_mse": distilled}
 
 
-def load_e1(config: RankEncoderConfig) -> Teacher | FrozenEncoder:
+def load_e1(config: RankEncoderConfig) -> AnyTeacher:
     """Load E1, frozen.
 
     Raises EncoderError if it is missing or unfinished, or if its pooling is unknown.
@@ -92,7 +89,7 @@ def find_e1(config: RankEncoderConfig) -> tuple[str, dict[str, Any]]:
     """Return E1's name, the folder if it is a run of a method, and how the settings read it."""
     name = config.base
     if name in CONFIGS:
-        if config.base_root is None:
+        if not config.base_root:
             raise EncoderError(
                 f"E1 is a run of {name!r}: set base_root to the folder of runs, or base "
                 "to the run's"

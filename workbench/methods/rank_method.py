@@ -11,7 +11,7 @@ from torch import Tensor
 from workbench.checkpoints import EncodingSpec, published_spec
 from workbench.config import RankEncoderConfig
 from workbench.data import Sentences
-from workbench.encoder import Encoder, replace_encoder
+from workbench.encoder import Card, Encoder, replace_encoder
 from workbench.errors import RunError
 from workbench.methods.base import ContrastiveMethod
 from workbench.methods.rank_distillation import RankDistillation, find_e1
@@ -24,8 +24,7 @@ class RankMethod(ContrastiveMethod):
     """A method whose similarity at test is the mixture of RankEncoder eq. 7.
 
     The corpus is embedded again by the trained encoder, E2; in training dev is measured with E2's
-    unit rows alone. Subclasses call `_drop_mixture` in `forward`, because a step changes the
-    weights.
+    unit rows alone.
 
     saves_corpus: Whether an encoder is saved with its corpus, which `restore` then needs.
     """
@@ -39,7 +38,9 @@ class RankMethod(ContrastiveMethod):
         self.saves_corpus = saves_corpus
         self.ranks = RankDistillation(config)
         self._mixture: RankMixture | None = None
-        # Loading weights, such as those of the best step, makes the embedded corpus stale.
+        # A step makes the embedded corpus stale, and so does loading weights, such as those of the
+        # best step.
+        self.register_forward_pre_hook(self._drop_mixture)
         self.encoder.backbone.register_load_state_dict_post_hook(self._drop_mixture)
 
     def prepare_ranks(self, data: Sentences, sentences: list[str]) -> None:
@@ -67,7 +68,7 @@ class RankMethod(ContrastiveMethod):
         checkpoint = self.find_start()
         spec = checkpoint.spec(config.pooling, config.template) or EncodingSpec("cls")
         of_base = published_spec(config.base)
-        if spec.template is not None and of_base is not None:
+        if spec.template and of_base:
             spec = replace(spec, full_stop=of_base.full_stop, endings=of_base.endings)
         return Encoder(checkpoint, spec, **options)
 
@@ -107,7 +108,7 @@ class RankMethod(ContrastiveMethod):
                 f"{type(self).__name__} has no corpus before `prepare` or `restore`; "
                 "use `encode_plain`"
             )
-        if self._mixture is None:
+        if not self._mixture:
             self._mixture = RankMixture(
                 self.encode_plain,
                 self.corpus,
@@ -121,7 +122,7 @@ class RankMethod(ContrastiveMethod):
         """Forget the embedded corpus: weights change."""
         self._mixture = None
 
-    def save(self, folder: str | Path, *, card: dict[str, Any] | None = None) -> None:
+    def save(self, folder: str | Path, *, card: Card | None = None) -> None:
         """Save E2 as any encoder, whose cosine is eq. 7 without the rank part, with the corpus."""
         if not self.saves_corpus:
             super().save(folder, card=card)

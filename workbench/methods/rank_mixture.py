@@ -15,24 +15,36 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from workbench.data import Pairs
-from workbench.losses import corpus_covariance, full_precision, gaussian_rank_similarity, widest
+from workbench.encoder import number_sentences
+from workbench.losses import (
+    Embeddings,
+    Scores,
+    corpus_covariance,
+    full_precision,
+    gaussian_rank_similarity,
+    widest,
+)
 from workbench.methods.rank_vectors import Corpus, rank_vectors
 from workbench.metrics import similar_third, spearman_by_subset, uniformity
 
 _BLOCK_NUMBERS = 2**25  # of one block of rank vectors: 128 MiB
 _PIECE = 4096  # corpus sentences whose products are summed in the tensors' own precision
 # Uniformity in the paper.
-_TABLE_2 = {"SimCSE": (-2.42, -3.23), "PromptBERT": (-1.49, -3.31), "SNCSE": (-2.21, -3.20)}
+_TABLE_2 = {
+    "uniformity in the paper, SimCSE": (-2.42, -3.23),
+    "uniformity in the paper, PromptBERT": (-1.49, -3.31),
+    "uniformity in the paper, SNCSE": (-2.21, -3.20),
+}
 
 
 @full_precision
 def rank_similarity(
-    a: Float[Tensor, "n d"],
+    a: Embeddings,
     b: Float[Tensor, "m width"],
     corpus: Float[Tensor, "c width_of_corpus"],
     *,
     how: str = "exact",
-) -> Float[Tensor, "n m"]:
+) -> Scores:
     """Return u_i . u_j of RankEncoder eq. 4.
 
     It is Spearman's correlation of how two sentences order the corpus.
@@ -55,7 +67,7 @@ def rank_similarity(
     u = rank_vectors(rows.lists(a))
     v = u if a is b else rank_vectors(rows.lists(b))
     # Summed over the corpus in pieces: float32 is off by 2e-6 at 100,000 sentences, so by 1e-7.
-    total = torch.zeros(len(u), len(v), dtype=widest(u), device=u.device)
+    total = u.new_zeros(len(u), len(v), dtype=widest(u))
     for left, right in zip(u.split(_PIECE, dim=1), v.split(_PIECE, dim=1), strict=True):
         total += left @ right.T
     return total.to(u.dtype).clamp(-1, 1)
@@ -82,7 +94,9 @@ class RankMixture:
         batch_size: int = 64,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.embed, self.weight = embed, weight
+        self.embed = embed
+        self.weight = weight
+        self.batch_size = batch_size
         self.corpus = Corpus(embed(list(corpus), batch_size).to(device))
         self.root: Tensor | None = None
         if similarity == "gaussian":
@@ -119,29 +133,27 @@ class RankMixture:
             torch.mul(ranks, math.sqrt(self.weight), out=result[rows, width:])
         return result
 
-    def score(
-        self, sentence1: Sequence[str], sentence2: Sequence[str], batch_size: int = 64
-    ) -> np.ndarray:
+    def score(self, sentence1: Sequence[str], sentence2: Sequence[str]) -> np.ndarray:
         """Return eq. 7 for each pair, with at most a few blocks of rank vectors in memory."""
-        cosine, ranked = self.parts(sentence1, sentence2, batch_size)
+        cosine, ranked = self.parts(sentence1, sentence2)
         return self.weight * ranked + (1 - self.weight) * cosine
 
     def parts(
-        self, sentence1: Sequence[str], sentence2: Sequence[str], batch_size: int = 64
+        self, sentence1: Sequence[str], sentence2: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return cosine and rank similarity of each pair, for any weight."""
         # A query of many pairs is embedded and ranked once.
-        distinct, index = _index_distinct(sentence1, sentence2)
-        vectors = self.embed(distinct, batch_size).to(self.corpus.rows.device)
+        distinct, sides = number_sentences(sentence1, sentence2)
+        index = torch.tensor(sides, dtype=torch.long)
+        vectors = self.embed(distinct, self.batch_size).to(self.corpus.rows.device)
         # Pairs in their order, at most a block of sentences at a time: the pairs of one query share
         # it.
         pairs_at_a_time = max(1, self._block_rows // 2)
         blocks = [self._pair_parts(vectors, pairs) for pairs in index.split(pairs_at_a_time, dim=1)]
-        cosines, rank_similarities = zip(*blocks, strict=True)
-        return (
-            torch.cat(cosines).double().cpu().numpy(),
-            torch.cat(rank_similarities).double().cpu().numpy(),
+        cosine, ranked = (
+            torch.cat(part).double().cpu().numpy() for part in zip(*blocks, strict=True)
         )
+        return cosine, ranked
 
     def try_weights(
         self, pairs: Pairs, weights: Sequence[float] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
@@ -160,9 +172,7 @@ class RankMixture:
         ]
         return pd.Series(values, pd.Index(weights, name="lambda_inf"), name=pairs.name)
 
-    def _pair_parts(
-        self, vectors: Float[Tensor, "n d"], pairs: Int[Tensor, "2 p"]
-    ) -> tuple[Tensor, Tensor]:
+    def _pair_parts(self, vectors: Embeddings, pairs: Int[Tensor, "2 p"]) -> tuple[Tensor, Tensor]:
         rows, index = torch.unique(pairs, return_inverse=True)
         z = self.rank_part(vectors[rows])
         ranked = (z[index[0]] * z[index[1]]).sum(dim=1)
@@ -171,7 +181,7 @@ class RankMixture:
         return (vectors[pairs[0]] * vectors[pairs[1]]).sum(dim=1), ranked
 
     @full_precision
-    def rank_part(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n z"]:
+    def rank_part(self, vectors: Embeddings) -> Float[Tensor, "n z"]:
         """Return z of unit rows: rank vectors, or for the closed form C^(1/2) e at length 1."""
         if self.root is None:
             return rank_vectors(self.corpus.lists(vectors))
@@ -204,34 +214,30 @@ def rank_premise(
     embeddings = vectors.double().cpu().numpy()
     rank_rows = mixture.rank_part(vectors).double().cpu().numpy()
     plain, ranked = uniformity(embeddings), uniformity(rank_rows)
-    measured: dict[str, Sequence[float]] = {"uniformity": (plain, ranked)}
-    for name, values in _TABLE_2.items():
-        measured[f"uniformity in the paper, {name}"] = values
     above = np.triu_indices(len(vectors), 1)
     products = [(rows @ rows.T)[above] for rows in (embeddings, rank_rows)]
-    measured["standard deviation of products"] = [values.std() for values in products]
     # The effective number of directions: d for a round cloud, 1 for a line.
     covariance = corpus_covariance(mixture.corpus.rows).double().cpu()
     directions = float(covariance.trace() ** 2 / covariance.square().sum())
-    measured["participation ratio of the corpus"] = [directions, np.nan]
+    measured: dict[str, Sequence[float]] = {
+        "uniformity": (plain, ranked),
+        **_TABLE_2,
+        "standard deviation of products": [values.std() for values in products],
+        "participation ratio of the corpus": [directions, np.nan],
+    }
     if pairs is not None:
         parts = mixture.parts(pairs.sentence1, pairs.sentence2)
         is_similar = similar_third(pairs.gold, pairs.score_range)
-        measured[f"Spearman x 100, {pairs.name}"] = _spearman_of_rows(
-            pairs, parts, is_similar | True
-        )
-        of_third = _spearman_of_rows(pairs, parts, is_similar)
-        measured[f"Spearman x 100, {pairs.name}, similar third"] = of_third
+        for some, rows in (("", is_similar | True), (", similar third", is_similar)):
+            correlations = _spearman_of_rows(pairs, parts, rows)
+            measured[f"Spearman x 100, {pairs.name}{some}"] = correlations
     table = pd.DataFrame.from_dict(measured, orient="index", columns=["embeddings", "rank vectors"])
-    numbers = f"uniformity {ranked:.2f} and {plain:.2f}; in the paper always more"
-    if ranked < plain:
-        caption = f"Rank vectors spread more than the embeddings ({numbers}): eq. 2 may help."
-    else:
-        caption = (
-            f"Rank vectors spread less than the embeddings ({numbers}): do not expect eq. 2 "
-            "to help."
-        )
-    table.attrs["caption"] = caption
+    is_more = ranked < plain
+    table.attrs["caption"] = (
+        f"Rank vectors spread {'more' if is_more else 'less'} than the embeddings (uniformity "
+        f"{ranked:.2f} and {plain:.2f}; in the paper always more): "
+        f"{'eq. 2 may help' if is_more else 'do not expect eq. 2 to help'}."
+    )
     return table
 
 
@@ -251,8 +257,8 @@ def neighbour_table(mixture: RankMixture, pairs: Pairs, *, nearest: int = 100) -
     nearest: Number of corpus sentences that count as neighbours; at most a tenth of the corpus.
     """
     cosine, ranked = mixture.parts(pairs.sentence1, pairs.sentence2)
-    distinct, index = _index_distinct(pairs.sentence1, pairs.sentence2)
-    vectors = mixture.embed(distinct, 64).to(mixture.corpus.rows.device)
+    distinct, index = number_sentences(pairs.sentence1, pairs.sentence2)
+    vectors = mixture.embed(distinct, mixture.batch_size).to(mixture.corpus.rows.device)
     lists = mixture.corpus.lists(vectors).cpu()
     count = min(nearest, len(mixture.corpus) // 10 + 1)
     neighbours = lists.topk(count, dim=1).indices
@@ -260,15 +266,3 @@ def neighbour_table(mixture: RankMixture, pairs: Pairs, *, nearest: int = 100) -
     shared = (is_near[index[0]] & is_near[index[1]]).sum(dim=1)
     columns = {"cosine": cosine, "ranked": ranked, "shared": shared.numpy(), "gold": pairs.gold}
     return pd.DataFrame(columns)
-
-
-def _index_distinct(
-    sentence1: Sequence[str], sentence2: Sequence[str]
-) -> tuple[list[str], Int[Tensor, "2 p"]]:
-    """Return the distinct sentences, and the rows of both sides among them."""
-    row_of: dict[str, int] = {}
-    sides = [
-        [row_of.setdefault(sentence, len(row_of)) for sentence in side]
-        for side in (sentence1, sentence2)
-    ]
-    return list(row_of), torch.tensor(sides, dtype=torch.long)

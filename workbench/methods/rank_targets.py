@@ -13,7 +13,12 @@ from torch import Tensor
 
 from workbench.data import Sentences
 from workbench.errors import DataError, EncoderError, SettingError
-from workbench.losses import corpus_covariance, full_precision, gaussian_rank_similarity
+from workbench.losses import (
+    SquareScores,
+    corpus_covariance,
+    full_precision,
+    gaussian_rank_similarity,
+)
 from workbench.methods.distributed import gather_rows
 from workbench.methods.rank_vectors import Corpus, rank_vectors
 
@@ -42,10 +47,10 @@ class RankTargets:
         stored: bool = False,
     ) -> None:
         if corpus.distinct < 2:
-            problem = (
-                f"E1 gives all {len(corpus)} corpus sentences one vector, so they cannot be ranked"
+            raise DataError(
+                f"E1 gives all {len(corpus)} corpus sentences one vector, so they cannot be "
+                "ranked; check E1 and its pooling, or set another corpus"
             )
-            raise DataError(f"{problem}; check E1 and its pooling, or set another corpus")
         self.corpus = corpus
         self.rows = embeddings
         # The closed form needs no corpus afterwards: d x d numbers in place of the ranks.
@@ -55,11 +60,9 @@ class RankTargets:
     def _rank_all(self) -> np.ndarray:
         needed = 2 * len(self.rows) * len(self.corpus)
         if needed > _MAX_STORED_BYTES:
-            size = (
-                f"{needed / 2**30:.0f} GiB ({len(self.rows)} sentences x {len(self.corpus)} ranks)"
-            )
             raise SettingError(
-                f"ranks='stored' would keep {size}; set ranks='step', or a smaller corpus_size"
+                f"ranks='stored' would keep {needed / 2**30:.0f} GiB ({len(self.rows)} sentences x "
+                f"{len(self.corpus)} ranks); set ranks='step', or a smaller corpus_size"
             )
         # Half precision, 2 bytes for each rank: a million sentences would not fit otherwise.
         ranks = np.empty((len(self.rows), len(self.corpus)), dtype=np.float16)
@@ -96,7 +99,7 @@ class RankTargets:
 
 
 @full_precision
-def _gram_matrix(vectors: Float[Tensor, "n c"]) -> Float[Tensor, "n n"]:
+def _gram_matrix(vectors: Float[Tensor, "n c"]) -> SquareScores:
     # Rounding: a sentence with itself is kept by upper = 1.
     return (vectors @ vectors.T).clamp(-1, 1)
 
@@ -144,9 +147,8 @@ def read_corpus(folder: Path) -> list[str]:
     """
     path = folder / _CORPUS_FILE
     if not path.is_file():
-        problem = (
+        raise EncoderError(
             f"{folder} has no {_CORPUS_FILE}, which RankEncoder ranks against: another "
-            "method saved this encoder"
+            "method saved this encoder; load it with Encoder.from_pretrained"
         )
-        raise EncoderError(f"{problem}; load it with Encoder.from_pretrained")
     return json.loads(gzip.decompress(path.read_bytes()).decode("utf-8", "surrogatepass"))

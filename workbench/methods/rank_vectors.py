@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from workbench.losses import full_precision, widest
+from workbench.losses import Scores, full_precision, widen, widest
 
 # Entries of one [sentences, corpus] block: 128 MiB in float32, 256 MiB for its int64 order.
 _BLOCK = 2**25
@@ -22,7 +22,7 @@ def _require_corpus(size: int) -> None:
         )
 
 
-def _rank_block(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
+def _rank_block(scores: Scores) -> Scores:
     rank = _rank_on_cpu if scores.device.type == "cpu" else _rank_on_device
     ranks = rank(scores)
     norm = torch.linalg.vector_norm(ranks, dim=1, keepdim=True, dtype=widest(scores))
@@ -30,7 +30,7 @@ def _rank_block(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
     return ranks.div_(torch.where(length > 0, length, 1.0))
 
 
-def _rank_on_device(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
+def _rank_on_device(scores: Scores) -> Scores:
     """Return the centred ranks without waiting for the device, so in fixed shapes.
 
     A check for nan would wait, too: a row with nan gets nan ranks instead of an error.
@@ -43,7 +43,7 @@ def _rank_on_device(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
     return ranks + 0 * ordered[:, -1:]  # nan sorts last
 
 
-def _rank_on_cpu(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
+def _rank_on_cpu(scores: Scores) -> Scores:
     """Return the centred ranks, sorted by numpy: several times faster than torch's sort on a CPU.
 
     Raises:
@@ -75,7 +75,7 @@ def _rank_on_cpu(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
 
 
 @full_precision
-def rank_vectors(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
+def rank_vectors(scores: Scores) -> Scores:
     """Return g(r) = (r - mean r) / (sqrt(c) * std r) of each row's ranks: RankEncoder eqs. 2 and 3.
 
     Ranks are exact and averaged over ties (the paper's code ranks ties arbitrarily), so u_i . u_j
@@ -106,7 +106,7 @@ class Corpus:
 
     def __init__(self, rows: Float[Tensor, "c d"]) -> None:
         _require_corpus(len(rows))
-        self.rows = rows.detach().to(torch.promote_types(rows.dtype, torch.float32)).contiguous()
+        self.rows = widen(rows.detach()).contiguous()
         first: dict[bytes, int] = {}
         columns = []
         # Whole rows as keys: for this moment as much memory again as the corpus has.
@@ -119,7 +119,7 @@ class Corpus:
         return len(self.rows)
 
     @full_precision
-    def lists(self, rows: Float[Tensor, "n width"]) -> Float[Tensor, "n c"]:
+    def lists(self, rows: Float[Tensor, "n width"]) -> Scores:
         """Return the cosines of unit `rows` with the corpus, bitwise equal for copies."""
         scores = rows @ self.rows.T
         # The copy of the whole matrix is made only if it changes something.

@@ -7,7 +7,14 @@ from torch import Tensor
 
 from workbench.config import RankCSEConfig
 from workbench.losses import cosine_matrix
-from workbench.methods.base import Batch, ContrastiveMethod, gathered_views, training_sentences
+from workbench.methods.base import (
+    Batch,
+    ContrastiveMethod,
+    Inputs,
+    Terms,
+    gathered_views,
+    training_sentences,
+)
 from workbench.methods.teacher_lists import TeacherLists
 
 
@@ -32,17 +39,13 @@ class RankCSE(ContrastiveMethod):
         self.teacher_lists.prepare(sentences)
         self.tokens = self.encoder.token_rows(sentences)
 
-    def inputs(self) -> dict[str, tuple[str, str]]:
+    def inputs(self) -> Inputs:
         return self.teacher_lists.inputs
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        # One forward pass reads each sentence twice; each view gets its own dropout.
-        tokens = self.token_batch(self.tokens, [*rows, *rows])
-        return {"tokens": tokens, "teachers": self.teacher_lists.take(rows)}
+        return super().collate(rows) | {"teachers": self.teacher_lists.take(rows)}
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        terms = self.mlm_terms(batch["tokens"])
-        vectors = self.embed(batch["tokens"])
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
         scores = cosine_matrix(*gathered_views(vectors, self.head))
         plain = cosine_matrix(*gathered_views(vectors))
-        return terms | self.teacher_lists.terms(self, scores, plain, batch["teachers"])
+        return self.teacher_lists.terms(self, scores, plain, batch["teachers"])

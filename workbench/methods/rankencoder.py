@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from workbench.config import RankEncoderConfig
 from workbench.encoder import TokenRows
 from workbench.losses import cosine_matrix, info_nce
-from workbench.methods.base import Batch, gathered_views, training_sentences
+from workbench.methods.base import Batch, Inputs, Terms, gathered_views, training_sentences
 from workbench.methods.rank_method import RankMethod
 
 
@@ -28,26 +27,20 @@ class RankEncoder(RankMethod):
         self.prepare_ranks(data, sentences)
         self.tokens = self.encoder.token_rows(sentences)
         # Both views have the same tokens, unless a second template has its own, which come after.
-        self.start_of_second = 0
         template = self.config.second_template
-        if self.encoder.template is not None and template not in (None, self.encoder.template):
+        if self.encoder.template and template not in (None, self.encoder.template):
             of_second = self.encoder.token_rows(sentences, template=template)
-            self.start_of_second = len(sentences)
+            self.view_starts = (0, len(sentences))
             self.tokens = TokenRows.joined([self.tokens, of_second])
 
-    def inputs(self) -> dict[str, tuple[str, str]]:
+    def inputs(self) -> Inputs:
         return self.ranks.inputs
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        second = np.asarray(rows) + self.start_of_second
-        tokens = self.token_batch(self.tokens, np.concatenate([rows, second]))
-        return {"tokens": tokens, "base": self.ranks.targets.take(rows)}
+        return super().collate(rows) | {"base": self.ranks.targets.take(rows)}
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        self._drop_mixture()
-        terms = self.mlm_terms(batch["tokens"])
-        vectors = self.embed(batch["tokens"])
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
         scores = cosine_matrix(*gathered_views(vectors, self.head))
         contrastive = info_nce(scores, temperature=self.config.temperature)
         target = self.ranks.targets.similarities(batch["base"]).to(scores.device)
-        return terms | self.ranks.terms(self, contrastive, scores, target)
+        return self.ranks.terms(self, contrastive, scores, target)

@@ -1,6 +1,5 @@
 """SimCSE (Gao, Yao and Chen 2021): positives are dropout views, or entailed sentences."""
 
-from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -13,6 +12,7 @@ from workbench.losses import cosine_matrix, info_nce
 from workbench.methods.base import (
     Batch,
     ContrastiveMethod,
+    Terms,
     gathered_views,
     require_kind,
     training_sentences,
@@ -35,20 +35,12 @@ class SimCSE(ContrastiveMethod):
         if self.config.supervised:
             require_kind(data, Triplets, "supervised=true trains on triplets")
             self.tokens = self.encoder.token_rows(chain(*data.texts))
+            self.view_starts = (0, len(data), 2 * len(data))
         else:
             self.tokens = self.encoder.token_rows(training_sentences(self, data))
-        # The first token row of each view; dropout views share theirs.
-        self.view_starts = [0, len(data), 2 * len(data)] if self.config.supervised else [0, 0]
 
-    def collate(self, rows: Sequence[int]) -> Batch:
-        # One forward pass reads all views; each gets its own dropout.
-        token_rows = [start + row for start in self.view_starts for row in rows]
-        return {"tokens": self.token_batch(self.tokens, token_rows)}
-
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        terms = self.mlm_terms(batch["tokens"])
-        vectors = self.embed(batch["tokens"])
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
         anchors, *others = gathered_views(vectors, self.head, count=len(self.view_starts))
         # Hard negatives are further columns: negatives of every anchor.
         scores = cosine_matrix(anchors, torch.cat(others))
-        return terms | {"info_nce": info_nce(scores, temperature=self.config.temperature)}
+        return {"info_nce": info_nce(scores, temperature=self.config.temperature)}

@@ -109,7 +109,7 @@ def subsuming_spans(of: Sequence[str], depth: int = 2) -> list[Spans]:
     for _ in range(1, depth):
         levels.append([half for span in levels[-1] if len(span) > 1 for half in _halve(span)])
     # With depth 3 the published code leaves out the whole sentence.
-    kept = levels[:2] if depth == 2 else levels[1:]
+    kept = levels if depth == 2 else levels[1:]
     return [_join_halves(*_halve(span)) for level in kept for span in level if len(span) > 1]
 
 

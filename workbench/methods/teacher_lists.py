@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from workbench import losses
 from workbench.config import RankCSEConfig
-from workbench.encoder import FrozenEncoder
-from workbench.methods.base import ContrastiveMethod
+from workbench.losses import Scalar, SquareScores
+from workbench.methods.base import ContrastiveMethod, Inputs, Terms
 from workbench.methods.distributed import gather_rows
-from workbench.teachers import Teacher, cached_embeddings, load_teacher
+from workbench.teachers import AnyTeacher, cached_embeddings, load_teacher
 
 
 class TeacherLists:
@@ -27,16 +26,15 @@ class TeacherLists:
 
     def __init__(self, config: RankCSEConfig) -> None:
         self.config = config
-        self.embeddings: list[np.ndarray] = []  # of each teacher, a row per training sentence
-        self.inputs: dict[str, tuple[str, str]] = {}
+        self.inputs: Inputs = {}
 
     def prepare(self, sentences: list[str]) -> None:
         """Embed the sentences with every teacher that the loss reads.
 
         Embeddings come from the cache if possible.
         """
-        self.embeddings = []
         self.inputs = {}
+        self.embeddings: list[np.ndarray] = []  # of each teacher, a row per training sentence
         for name in self.config.teachers if self.config.gamma else []:
             teacher = self.load_teacher(name)  # not kept: training needs its embeddings alone
             self.inputs[f"teacher {name}"] = (teacher.source, teacher.checksum)
@@ -44,7 +42,7 @@ class TeacherLists:
             embeddings = cached_embeddings(teacher, sentences, folder=self.config.cache)
             self.embeddings.append(embeddings)
 
-    def load_teacher(self, name: str) -> Teacher | FrozenEncoder:
+    def load_teacher(self, name: str) -> AnyTeacher:
         """Load the teacher called `name`, read as the settings say."""
         config = self.config
         return load_teacher(
@@ -62,7 +60,7 @@ class TeacherLists:
         index = np.asarray(rows)
         return [torch.from_numpy(np.array(of_teacher[index])) for of_teacher in self.embeddings]
 
-    def teacher_scores(self, taken: list[Tensor]) -> Float[Tensor, "n n"]:
+    def teacher_scores(self, taken: list[Tensor]) -> SquareScores:
         """Return S^T in float32, of all processes' sentences; symmetric, its diagonal is 1."""
         weighted = []
         for alpha, rows in zip(self.config.weights, taken, strict=True):
@@ -75,10 +73,10 @@ class TeacherLists:
     def terms(
         self,
         method: ContrastiveMethod,
-        scores: Float[Tensor, "n n"],
-        plain: Float[Tensor, "n n"],
+        scores: SquareScores,
+        plain: SquareScores,
         taken: list[Tensor],
-    ) -> dict[str, Tensor]:
+    ) -> Terms:
         """Return infoNCE, consistency and ranking loss, weighted; terms of weight 0 are left out.
 
         scores: After the train-only layer, which infoNCE reads. plain: Before it. The settings say
@@ -88,7 +86,7 @@ class TeacherLists:
         tau_1 = config.temperature
         ranking_after_mlp, consistency_after_mlp = config.after_mlp
         student = scores if ranking_after_mlp else plain
-        terms: dict[str, Tensor] = {}
+        terms: Terms = {}
         if config.info_nce:
             terms["info_nce"] = losses.info_nce(scores, temperature=tau_1)
         if config.beta:
@@ -99,7 +97,7 @@ class TeacherLists:
         if config.gamma:
             teacher = self.teacher_scores(taken)
             terms[config.ranking] = config.gamma * self.ranking_loss(student, teacher)
-            if method.head is not None:
+            if method.head:
                 # The history gets the losses of the place that is not trained, to compare.
                 below = plain.detach()
                 other = below if ranking_after_mlp else scores.detach()
@@ -108,9 +106,7 @@ class TeacherLists:
                 method.observe(info_nce_below=losses.info_nce(below, temperature=tau_1), **of_other)
         return terms
 
-    def ranking_loss(
-        self, student: Float[Tensor, "n n"], teacher: Float[Tensor, "n n"]
-    ) -> Float[Tensor, ""]:
+    def ranking_loss(self, student: SquareScores, teacher: SquareScores) -> Scalar:
         """Return rank(S, S^T) of RankCSE eq. 3: ListNet (eq. 4), ListMLE (eq. 5) or CoSENT.
 
         The setting `ranking` names the function of `losses`, which gets those of the values below

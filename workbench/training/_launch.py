@@ -37,9 +37,12 @@ def fit_in_processes(
         return
     # Enough for a traceback, which is the reason of most failures.
     last_lines = deque(maxlen=30)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += [f"--nproc-per-node={config.num_processes}", "-m", "workbench.training"]
-    command.append(str(run.path))
+    command = [
+        sys.executable,
+        *("-m", "torch.distributed.run", "--standalone"),
+        f"--nproc-per-node={config.num_processes}",
+        *("-m", "workbench.training", str(run.path)),
+    ]
     run.release()  # to the first of the processes
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
@@ -59,8 +62,8 @@ def fit_in_processes(
             launched.terminate()
             raise
     if launched.returncode:
-        problem = f"training ended with exit code {launched.returncode}:"
-        raise RunError("\n".join([problem, *last_lines]))
+        output = "\n".join(last_lines)
+        raise RunError(f"training ended with exit code {launched.returncode}:\n{output}")
     run.acquire()
 
 

@@ -58,7 +58,7 @@ def open_tracker(config: TrainingConfig, run: Run | None) -> Iterator[list[Liste
 
     The listener is in a list.
     """
-    if run is None or config.report_to is None:
+    if not run or not config.report_to:
         yield []
         return
     settings = config.model_dump(mode="json")

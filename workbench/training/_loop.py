@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError, RunError
-from workbench.methods.base import Method
-from workbench.methods.distributed import broadcast_from_rank0, process_count, process_rank
+from workbench.methods.base import Method, Terms
+from workbench.methods.distributed import max_over_processes, process_count, process_rank
 from workbench.printing import steady_stdout
 from workbench.runs import Run
 from workbench.training._launch import fit_in_processes
@@ -126,8 +126,9 @@ def _fit_here(
                 "its start"
             )
         if saved_run:
+            is_cuda = device.type == "cuda"
             saved_run.record(
-                device=_device_name(device),
+                device=f"cuda: {torch.cuda.get_device_name(device)}" if is_cuda else device.type,
                 precision=method.encoder.training_precision,
                 threads=torch.get_num_threads(),
                 trained=False,
@@ -159,12 +160,6 @@ def _fit_here(
         history = pd.DataFrame(record.rows)
         history.attrs["keep_start"] = config.keep_start
         return history
-
-
-def _device_name(device: torch.device) -> str:
-    if device.type == "cuda":
-        return f"cuda: {torch.cuda.get_device_name(device)}"
-    return device.type
 
 
 def _train(
@@ -204,16 +199,15 @@ def _train(
         record.write(row)
         if evaluates:
             # Dev was measured by the first process alone, and all must end at the same step.
-            ended |= broadcast_from_rank0(bool(record.reason_to_stop()), method.encoder.device)
+            stops = int(bool(record.reason_to_stop()))
+            ended |= bool(max_over_processes(stops, method.encoder.device))
         if plan.rank == 0 and saves_state and (saves or ended):
             record.flush()
             state.save(step, record.rows)
     record.flush()
 
 
-def _take_step(
-    method: Method, model: nn.Module, plan: Plan, state: State, step: int
-) -> dict[str, Tensor]:
+def _take_step(method: Method, model: nn.Module, plan: Plan, state: State, step: int) -> Terms:
     """Take one step and return its loss terms. Nothing here waits for the device."""
     encoder = method.encoder
     optimizer = state.optimizer

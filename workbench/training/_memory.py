@@ -26,7 +26,7 @@ class HeapTrimmer:
 
     def after_step(self) -> None:
         """Trim the heap if resident memory has grown since the steps after the last time."""
-        if self._trim is None:
+        if not self._trim:
             return
         # The second number of the file is the resident part of the process.
         pages = int(Path("/proc/self/statm").read_text().split()[1])

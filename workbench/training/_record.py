@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from torch import Tensor
 
 from workbench.data import Pairs
 from workbench.errors import RunError
 from workbench.evaluation import dev_values
 from workbench.files import atomic_write, reraise_os_error
-from workbench.methods.base import Method
+from workbench.methods.base import Method, Terms
 from workbench.methods.distributed import process_rank
 from workbench.metrics import ranking_groups
 from workbench.runs import read_stored_table, short_value
@@ -46,7 +45,7 @@ class Record:
     def __post_init__(self) -> None:
         self._watched = []
         self._scores = []
-        self._sums: dict[str, Tensor] = {}
+        self._sums: Terms = {}
         self._steps = 0
         self._started = time.perf_counter()
         self._first = 0 if self.method.config.keep_start else 1  # the first step that may be kept
@@ -104,7 +103,7 @@ class Record:
             return f"dev is {falls[-1]:.1f} points below its start of {100 * start:.1f}"
         return ""
 
-    def add(self, terms: dict[str, Tensor]) -> None:
+    def add(self, terms: Terms) -> None:
         """Add the loss terms of one step."""
         # They stay on their device: reading them would wait for it at every step.
         for name, value in terms.items():
@@ -125,10 +124,8 @@ class Record:
             )
         self._sums = {}
         self._steps = 0
-        means = {"loss": loss, **terms}
-        for name, value in self.method.observations().items():
-            means[f"observed_{name}"] = value
-        return means
+        observed = self.method.observations().items()
+        return {"loss": loss, **terms, **{f"observed_{name}": value for name, value in observed}}
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Return the values of dev; save the encoder if its Spearman is the greatest so far."""

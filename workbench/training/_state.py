@@ -54,8 +54,8 @@ class State:
             "settings": self.settings,
             "scaler": self.scaler.state_dict(),
             "rows": rows,
+            "sha256": weights_checksum(self.tensors),
         }
-        facts["sha256"] = weights_checksum(self.tensors)
         try:
             self.path.parent.mkdir(exist_ok=True)
             tensors = {name: value.contiguous() for name, value in self.tensors.items()}
