@@ -134,6 +134,14 @@ def test_a_damaged_checkpoint_is_refused_with_its_cause(tmp_path: Path, damage: 
         Encoder.from_pretrained(folder)
 
 
+def test_the_cause_is_shown_behind_the_path_of_a_deep_folder(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path.joinpath(*("deep" * 20 for _ in range(4)), "checkpoint"))
+    damaging, words = DAMAGE["missing shard"]
+    damaging(folder)
+    with pytest.raises(EncoderError, match=words):
+        Encoder.from_pretrained(folder)
+
+
 def test_the_checksum_of_a_folder_is_of_what_an_encoder_reads_of_it(tmp_path: Path) -> None:
     folder = tmp_path / "encoder"
     Encoder.from_pretrained(tiny_checkpoint(tmp_path / "checkpoint"), "mean").save(folder)

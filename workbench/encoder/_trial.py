@@ -23,6 +23,7 @@ xlm-roberta-xl xlnet xmod
 TRIED = frozenset(_TRIED.split())
 _FEW, _MANY = 8, 1024  # tokens of a trial; some kinds attend otherwise beyond a few hundred
 _TOLERANCE = 1e-3  # of the largest state; rounding is 1e-6 of it
+_SHOWN = 120  # characters of the beginning and of the end of an error of others
 
 
 def reads_padding(backbone: Any, name: str, short: list[int], padding: int, limit: int) -> bool:
@@ -73,5 +74,8 @@ def refuse(problem: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # each kind of model fails in its own way
-        reason = " ".join(str(error).split())[:160]
+        reason = " ".join(str(error).split())
+        # The cause may be at the end, behind the long path of a folder.
+        if len(reason) > 2 * _SHOWN:
+            reason = f"{reason[:_SHOWN]} … {reason[-_SHOWN:]}"
         raise EncoderError(f"{problem}: {type(error).__name__}: {reason}; {remedy}") from error
