@@ -39,6 +39,12 @@ Columns = dict[str, np.ndarray]
 _IDENTITY = ["subset", "pair_id", "gold"]  # of a scored pair
 _COLUMNS = ["suite", *_IDENTITY, "predicted"]
 _TEST = list(PermutationTest._fields)
+_WRITTEN = {  # columns of a test, x 100
+    "difference": "{difference:+z.2f}",
+    "95% interval": "{low:+z.2f} to {high:+z.2f}",
+    "p": "{p}",
+    "over seeds": "{mean:+z.2f} [{mean_low:z.2f}, {mean_high:z.2f}]",
+}
 _LATEX = {"±": r"$\pm$", " ↑": r"$^{\uparrow}$", " ↓": r"$^{\downarrow}$"}
 
 
@@ -101,9 +107,8 @@ def paired_tests(
         differences = group["difference"] if group["against"].is_unique else []
         ends[label] = seed_interval(differences)[1:]
     intervals_over_seeds = pd.DataFrame(ends, ["mean_low", "mean_high"], dtype=float).T
-    over_seeds = table.groupby("label")["difference"]
-    table = table.assign(mean=over_seeds.transform("mean"), std=over_seeds.transform("std"))
-    return table.join(intervals_over_seeds, on="label")
+    over_seeds = table.groupby("label")["difference"].agg(["mean", "std"])
+    return table.join(over_seeds.join(intervals_over_seeds), on="label")
 
 
 def _interval_and_test(*scores: Any, **options: Any) -> list[float]:
@@ -202,6 +207,7 @@ def with_opponents(runs: pd.DataFrame, baseline: str) -> Any:
 def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
     """Return the table of `paired_tests` x 100, with each result in words."""
     percent: Any = tests[["difference", "low", "high", "mean", "mean_low", "mean_high"]].mul(100)
+    percent["p"] = tests["p_value"].map(lambda p: "< 0.001" if p < 0.001 else f"{p:.3g}")
     readings = {  # the first that holds
         "no clear difference on these pairs": ~((percent["low"] > 0) | (percent["high"] < 0)),
         "clear on these pairs, but under 0.1 points": percent["difference"].abs() < 0.1,
@@ -209,19 +215,13 @@ def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
         "clear on these pairs, not over seeds": (percent["mean_low"] <= 0)
         & (percent["mean_high"] >= 0),
     }
+    table = tests[["label", "seed", "against"]].set_index("label")
+    numbers = percent.to_dict("records")
+    for column, form in _WRITTEN.items():
+        texts = list(map(form.format_map, numbers))
+        table[column] = [text.replace(" [nan, nan]", "") for text in texts]
     otherwise = "clear on these pairs and over seeds"
-    ends = percent["mean_low"].map(" [{:z.2f}, ".format) + percent["mean_high"].map(
-        "{:z.2f}]".format
-    )
-    columns = {
-        "difference": percent["difference"].map("{:+z.2f}".format),
-        "95% interval": percent["low"].map("{:+z.2f} to ".format)
-        + percent["high"].map("{:+z.2f}".format),
-        "p": tests["p_value"].map(lambda p: "< 0.001" if p < 0.001 else f"{p:.3g}"),
-        "over seeds": percent["mean"].map("{:+z.2f}".format) + ends.replace(" [nan, nan]", ""),
-        "reads as": np.select([*readings.values()], [*readings], otherwise),
-    }
-    table = tests[["label", "seed", "against"]].assign(**columns).set_index("label")
+    table["reads as"] = np.select([*readings.values()], [*readings], otherwise)
     table.attrs["caption"] = "x 100; over seeds: mean difference [95% t interval]"
     return table
 

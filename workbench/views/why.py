@@ -92,18 +92,13 @@ def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.Da
 
     The cosine of a second target is subtracted. Columns: labels of the encoders; rows: side
     ("query", "target", "second target") and word; the first, of the side "all", has the cosine."""
+    require_at_most(_count_words(sentences), MOST_WORDS, "words", "shorten the sentences")
     # The first text is whole; each later one lacks one word of one sentence.
     names = [("all", "")]
     texts = [sentences]
-    for side, sentence in enumerate(sentences):
-        words = _WORD.findall(sentence)
-        for place, word in enumerate(words):
-            others = words[:place] + words[place + 1 :]
-            changed = list(sentences)
-            changed[side] = "".join(others).strip()
-            names.append((_SIDES[side], word.strip()))
-            texts.append(changed)
-    require_at_most(len(names) - 1, MOST_WORDS, "words", "shorten the sentences")
+    for [word], [side], changed in _leave_out(sentences, 1):
+        names.append((side, word))
+        texts.append(changed)
     table = pd.DataFrame(index=pd.MultiIndex.from_tuples(names, names=["side", "word"]))
     for vectors in encoders:
         # All texts in one call, so that an encoder sees them as one batch.
@@ -175,7 +170,8 @@ def smallest_swaps(
     for vectors in encoders:
         # Fewer words first: a larger set is looked for only if none of a smaller one is enough.
         for size in range(1, _most_left_out(count) + 1):
-            shorter = list(_leave_out(sentences, size))
+            # Of an empty sentence a cosine means nothing.
+            shorter = [change for change in _leave_out(sentences, size) if all(change[-1])]
             if swap := _clearest_swap(vectors, sentences, shorter):
                 rows.append((vectors.label, "without", *swap))
                 break
@@ -197,7 +193,7 @@ def _most_left_out(words: int) -> int:
 
 
 def _leave_out(sentences: Sequence[str], size: int) -> Iterator[_Change]:
-    """Yield the changes without `size` words that empty no sentence."""
+    """Yield the changes without `size` words, which may empty a sentence."""
     words = [_WORD.findall(sentence) for sentence in sentences]
     places = [(side, place) for side, own in enumerate(words) for place in range(len(own))]
     for left_out in combinations(places, size):
@@ -205,10 +201,8 @@ def _leave_out(sentences: Sequence[str], size: int) -> Iterator[_Change]:
         for side in {side for side, _ in left_out}:
             left = [word for place, word in enumerate(words[side]) if (side, place) not in left_out]
             changed[side] = _join(left)
-        # Of an empty sentence a cosine means nothing.
-        if all(changed):
-            names = tuple(words[side][place].strip() for side, place in left_out)
-            yield names, tuple(_SIDES[side] for side, _ in left_out), changed
+        names = tuple(words[side][place].strip() for side, place in left_out)
+        yield names, tuple(_SIDES[side] for side, _ in left_out), changed
 
 
 def _put_in(sentences: Sequence[str], vocabulary: Sequence[str]) -> Iterator[_Change]:
