@@ -57,12 +57,10 @@ def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.Data
     drawn within each of its sets. If all runs (of `finished_runs`) have one label, the first run's
     encoder before training comes first.
     """
-    options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
+    resample = partial(resampled, bootstrap_interval, measure=measure_of(runs), samples=samples)
     rows = []
     for label, seed, path, stage in run_tables.with_start(runs):
-        interval = read_or_warn(
-            path, partial(resampled, bootstrap_interval, stage=stage, **options)
-        )
+        interval = read_or_warn(path, partial(resample, suite=suite, stage=stage))
         rows += [(label, seed, *interval)] if interval else []
     return pd.DataFrame(rows, columns=["label", "seed", "value", "low", "high"])
 
@@ -89,12 +87,12 @@ def paired_tests(
     Raises ValueError if there is no such label, or if two runs scored different pairs.
     """
     name = baseline_of(runs, baseline)
-    options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
+    test = partial(resampled, _interval_and_test, measure=measure_of(runs), samples=samples)
     rows = []
     for run in with_opponents(runs, name).to_dict("records"):
         # A run is compared with its own start, or with the baseline's run of its seed.
-        options["base"] = (run["base"], BEFORE if name == BEFORE else "")
-        tested = read_or_warn(run["path"], partial(resampled, _interval_and_test, **options))
+        base = (run["base"], BEFORE if name == BEFORE else "")
+        tested = read_or_warn(run["path"], partial(test, suite=suite, base=base))
         if tested:
             against = f"{name}, seed {run['base_seed']}"
             rows.append((run["label"], run["seed"], against, *tested, int(run["pairs"])))
@@ -148,8 +146,7 @@ def smallest_differences(
     stage = BEFORE if name == BEFORE else ""
     # Spearman of scored pairs, or accuracy of a transfer task; runs of one suite have one of them.
     measure = measure_of(runs)
-    options: Any = {"suite": suite, "measure": measure, "samples": samples}
-    resample = partial(resampled, bootstrap_values, **options)
+    resample = partial(resampled, bootstrap_values, suite=suite, measure=measure, samples=samples)
 
     def draws_of(run: Any) -> Any:
         base = read_or_warn(run.base, partial(resample, stage=stage))

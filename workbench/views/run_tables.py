@@ -256,10 +256,8 @@ def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
     Raises:
         DataError: They are not on this machine.
     """
-    if suite_file(suite):
-        return load_pairs(suite)
     # The file that a run read may be in another folder than the caller thinks: its settings know.
-    for path in runs["path"]:
+    for path in () if suite_file(suite) else runs["path"]:
         for file in read_or_warn(path, lambda run: run.config.suites) or ():
             if set_name(file) == set_name(suite):
                 return load_pairs(file)
@@ -339,9 +337,8 @@ def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:
     keys = [str(value) if isinstance(value, list | dict) else value for value in values]
     dev = [read_or_warn(row["path"], read_dev) for row in rows]
     test = [row["metrics"][name]["score"] for row in rows]
-    table = pd.DataFrame({"label": label_runs(rows, [setting]), "value": keys})
-    table["dev"] = np.array(dev, dtype=float)
-    table["test"] = np.array(test, dtype=float)
+    columns = {"label": label_runs(rows, [setting]), "value": keys, "dev": dev, "test": test}
+    table = pd.DataFrame(columns).astype({"dev": float, "test": float})
     # A setting can be None, which pandas would leave out.
     groups = table.groupby(["label", "value"], dropna=False)
     return groups.agg(

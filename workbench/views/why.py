@@ -13,7 +13,14 @@ from workbench.errors import DataError
 from workbench.views._style import grid, render
 from workbench.views._table import TypedView, or_problem, text_area, value_of
 from workbench.views.ask import require_text
-from workbench.views.encoders import SPACELESS, Encoders, Vectors, usable_encoders, wrap_encoders
+from workbench.views.encoders import (
+    SPACELESS,
+    Encoders,
+    Texts,
+    Vectors,
+    usable_encoders,
+    wrap_encoders,
+)
 from workbench.views.limits import MOST_CHANGED, MOST_WORDS, require_at_most
 
 _SIDES = ("query", "target", "second target")
@@ -42,7 +49,7 @@ class Why(TypedView):
         target: str = "",
         other: str = "",
         *,
-        vocabulary: Sequence[str] = (),
+        vocabulary: Texts = (),
     ) -> None:
         """Show three sentences; `encoders` as of `Ask`, or of a `RunPicker`. `other` may be "".
 
@@ -87,7 +94,7 @@ class Why(TypedView):
         return require_text(sentences)
 
 
-def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.DataFrame:
+def word_effects(encoders: Sequence[Vectors], sentences: Texts) -> pd.DataFrame:
     """Return the cosine of a query and a target, and its loss without each word of all sentences.
 
     The cosine of a second target is subtracted. Columns: labels of the encoders; rows: side
@@ -110,7 +117,7 @@ def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.Da
     return table
 
 
-def reasons_html(encoders: Sequence[Vectors], sentences: Sequence[str], *, name: str = "") -> str:
+def reasons_html(encoders: Sequence[Vectors], sentences: Texts, *, name: str = "") -> str:
     """Return the words of query and targets with their effects under each encoder that works.
 
     name: Of the target, for a title."""
@@ -141,7 +148,7 @@ def _format_effect(value: float) -> str:
 
 
 def smallest_swaps(
-    encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str] = ()
+    encoders: Sequence[Vectors], sentences: Texts, vocabulary: Texts = ()
 ) -> pd.DataFrame:
     """Return by encoder the smallest changes after which a query's two targets change places.
 
@@ -180,7 +187,7 @@ def smallest_swaps(
     return pd.DataFrame(rows, columns=_SWAPS)
 
 
-def _count_words(sentences: Sequence[str]) -> int:
+def _count_words(sentences: Texts) -> int:
     return sum(len(_WORD.findall(sentence)) for sentence in sentences)
 
 
@@ -192,7 +199,7 @@ def _most_left_out(words: int) -> int:
     return 1
 
 
-def _leave_out(sentences: Sequence[str], size: int) -> Iterator[_Change]:
+def _leave_out(sentences: Texts, size: int) -> Iterator[_Change]:
     """Yield the changes without `size` words, which may empty a sentence."""
     words = [_WORD.findall(sentence) for sentence in sentences]
     places = [(side, place) for side, own in enumerate(words) for place in range(len(own))]
@@ -205,7 +212,7 @@ def _leave_out(sentences: Sequence[str], size: int) -> Iterator[_Change]:
         yield names, tuple(_SIDES[side] for side, _ in left_out), changed
 
 
-def _put_in(sentences: Sequence[str], vocabulary: Sequence[str]) -> Iterator[_Change]:
+def _put_in(sentences: Texts, vocabulary: Texts) -> Iterator[_Change]:
     """Yield the changes with one word of the vocabulary, at any place of any sentence."""
     for side, sentence in enumerate(sentences):
         words = _WORD.findall(sentence)
@@ -222,7 +229,7 @@ def _join(words: Iterable[str]) -> str:
 
 
 def _clearest_swap(
-    vectors: Vectors, sentences: Sequence[str], changes: Sequence[_Change]
+    vectors: Vectors, sentences: Texts, changes: Sequence[_Change]
 ) -> tuple[Any, ...] | None:
     """Return the change that reverses the lead furthest, if any, with the lead before and after."""
     before = float(vectors.leads([sentences])[0])
@@ -238,9 +245,7 @@ def _clearest_swap(
     return *changes[best], before, float(after[best])
 
 
-def _swaps_html(
-    encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str]
-) -> str:
+def _swaps_html(encoders: Sequence[Vectors], sentences: Texts, vocabulary: Texts) -> str:
     """Return a sentence for each encoder and kind of change."""
     table: Any = smallest_swaps(encoders, sentences, vocabulary)
     most = _most_left_out(_count_words(sentences))
