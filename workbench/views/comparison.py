@@ -281,14 +281,13 @@ def resampled(
 
 def _scores_on(run: Run, suite: str, stage: str = "", base: tuple[Any, ...] = ()) -> list[Any]:
     """Return the columns of the pairs, and the scores of the run and of the base, if any."""
-    pairs = _scored_pairs(run, stage, suite)
+    pairs = _scored_pairs(run.path, stage, suite)
     if not base:
         return [pairs, pairs["predicted"]]
-    base_run = Run(base[0])
-    other = _scored_pairs(base_run, base[1], suite)
+    other = _scored_pairs(*base, suite)
     if not all(np.array_equal(pairs[column], other[column]) for column in _IDENTITY):
-        own_file = run.path / stage / "scores.csv"
-        base_file = base_run.path / base[1] / "scores.csv"
+        own_file = Path(run.path, stage, "scores.csv")
+        base_file = Path(*base, "scores.csv")
         raise ValueError(
             f"{own_file} and {base_file} have different pairs of {suite!r}; score both "
             "runs on one version of the set"
@@ -296,10 +295,10 @@ def _scores_on(run: Run, suite: str, stage: str = "", base: tuple[Any, ...] = ()
     return [pairs, pairs["predicted"], other["predicted"]]
 
 
-def _scored_pairs(run: Run, stage: str, suite: str) -> Columns:
+def _scored_pairs(path: str | Path, stage: str, suite: str) -> Columns:
     """Return the columns of the pairs of a suite, or of all sets of an average."""
-    file = run.path / stage / "scores.csv"
-    parts = _read_columns(str(run.path), stage, run_tables.time_changed(file))
+    file = Path(path, stage, "scores.csv")
+    parts = _read_columns(str(path), stage, run_tables.time_changed(file))
     sets = AVERAGES.get(suite, [set_name(suite)])
     if missing := [name for name in sets if name not in parts]:
         raise RunError(f"{file} has no pairs of {', '.join(missing)}; run it again")
