@@ -165,10 +165,10 @@ class TypedView(View):
         raise NotImplementedError
 
     def _draw(self, _: Any = None) -> None:
-        self.panel.html = or_problem(lambda: self.html(is_static=False))
+        self.panel.html = or_problem(self.html, is_static=False)
 
     def static(self) -> str:
-        return f"<p>Run the cell to change it.</p>{or_problem(lambda: self.html(is_static=True))}"
+        return f"<p>Run the cell to change it.</p>{or_problem(self.html, is_static=True)}"
 
 
 def dropdown(
@@ -216,9 +216,9 @@ def value_of(name: str) -> property:
     )
 
 
-def or_problem(draw: Callable[[], str]) -> str:
+def or_problem(draw: Callable[..., str], *values: Any, **options: Any) -> str:
     """Return what `draw` draws, or HTML that says why it cannot."""
     try:
-        return draw()
+        return draw(*values, **options)
     except Exception as problem:  # a user's own encoder may raise anything
         return problem_html(problem)

@@ -57,10 +57,18 @@ def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.Data
     drawn within each of its sets. If all runs (of `finished_runs`) have one label, the first run's
     encoder before training comes first.
     """
-    resample = partial(resampled, bootstrap_interval, measure=measure_of(runs), samples=samples)
+    measure = measure_of(runs)
     rows = []
     for label, seed, path, stage in run_tables.with_start(runs):
-        interval = read_or_warn(path, partial(resample, suite=suite, stage=stage))
+        interval = read_or_warn(
+            path,
+            resampled,
+            suite=suite,
+            resample=bootstrap_interval,
+            stage=stage,
+            measure=measure,
+            samples=samples,
+        )
         rows += [(label, seed, *interval)] if interval else []
     return pd.DataFrame(rows, columns=["label", "seed", "value", "low", "high"])
 
@@ -87,12 +95,20 @@ def paired_tests(
     Raises ValueError if there is no such label, or if two runs scored different pairs.
     """
     name = baseline_of(runs, baseline)
-    test = partial(resampled, _interval_and_test, measure=measure_of(runs), samples=samples)
+    measure = measure_of(runs)
     rows = []
     for run in with_opponents(runs, name).to_dict("records"):
         # A run is compared with its own start, or with the baseline's run of its seed.
         base = (run["base"], BEFORE if name == BEFORE else "")
-        tested = read_or_warn(run["path"], partial(test, suite=suite, base=base))
+        tested = read_or_warn(
+            run["path"],
+            resampled,
+            suite=suite,
+            resample=_interval_and_test,
+            base=base,
+            measure=measure,
+            samples=samples,
+        )
         if tested:
             against = f"{name}, seed {run['base_seed']}"
             rows.append((run["label"], run["seed"], against, *tested, int(run["pairs"])))
@@ -146,10 +162,12 @@ def smallest_differences(
     stage = BEFORE if name == BEFORE else ""
     # Spearman of scored pairs, or accuracy of a transfer task; runs of one suite have one of them.
     measure = measure_of(runs)
-    resample = partial(resampled, bootstrap_values, suite=suite, measure=measure, samples=samples)
+    resample = partial(
+        resampled, suite=suite, resample=bootstrap_values, measure=measure, samples=samples
+    )
 
     def draws_of(run: Any) -> Any:
-        base = read_or_warn(run.base, partial(resample, stage=stage))
+        base = read_or_warn(run.base, resample, stage=stage)
         own = base and read_or_warn(run.path, resample)
         return np.subtract(own, base) if base and own else None
 
@@ -237,7 +255,7 @@ def compare_with_start(run: Run) -> str:
     suite = next((average for average in AVERAGES if average in metrics), next(iter(metrics)))
     measure = "spearman" if "spearman" in metrics[suite] else "accuracy"
     # The same pairs before and after, so their common difficulty cancels.
-    interval = resampled(bootstrap_interval, run, suite, base=(run.path, BEFORE), measure=measure)
+    interval = resampled(run, suite, bootstrap_interval, base=(run.path, BEFORE), measure=measure)
     value, low, high = (100 * number for number in interval)
     # Value may be a number: the interval needs most resamples to have a correlation.
     if math.isnan(low):
@@ -260,9 +278,9 @@ def compare_with_start(run: Run) -> str:
 
 
 def resampled(
-    resample: Callable[..., Any],
     run: Run,
     suite: str,
+    resample: Callable[..., Any],
     *,
     stage: str = "",
     base: tuple[Any, ...] = (),
@@ -284,10 +302,11 @@ def _scores_on(run: Run, suite: str, stage: str = "", base: tuple[Any, ...] = ()
     pairs = _scored_pairs(run.path, stage, suite)
     if not base:
         return [pairs, pairs["predicted"]]
-    other = _scored_pairs(*base, suite)
+    base_path, base_stage = base
+    other = _scored_pairs(base_path, base_stage, suite)
     if not all(np.array_equal(pairs[column], other[column]) for column in _IDENTITY):
         own_file = Path(run.path, stage, "scores.csv")
-        base_file = Path(*base, "scores.csv")
+        base_file = Path(base_path, base_stage, "scores.csv")
         raise ValueError(
             f"{own_file} and {base_file} have different pairs of {suite!r}; score both "
             "runs on one version of the set"
@@ -499,8 +518,8 @@ def _run_tests(tested: pd.DataFrame, samples: int) -> pd.DataFrame:
     groups = defaultdict(list)
     test: Any
     for test in tested.itertuples():  # by run, so that each file is read once
-        read = partial(_scores_on, suite=test.suite, base=(test.base, ""))
-        if scores := read_or_warn(test.path, read):
+        base = (test.base, "")
+        if scores := read_or_warn(test.path, _scores_on, suite=test.suite, base=base):
             groups[test.suite, test.measure, test.base].append((test.Index, *scores))
     results = {}
     for (_, measure, _), members in groups.items():

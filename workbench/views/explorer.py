@@ -177,7 +177,7 @@ class Explorer(View):
         row = self.grid.chosen
         if row >= 0:
             explains = bool(self._vectors)
-            self.detail.html = or_problem(lambda: self._details(row, explains=explains))
+            self.detail.html = or_problem(self._details, row, explains=explains)
 
     def _details(self, row: int, *, is_live: bool = True, explains: bool = False) -> str:
         """Return HTML of a row.
@@ -199,9 +199,7 @@ class Explorer(View):
             # A pair has two views at most, so the number is one digit.
             view = self.views(self.grid.chosen)[int(value[0])]
             sentences = [view.query, view.table.loc[letter, "target"]]
-            self.reasons.html = or_problem(
-                lambda: reasons_html(self._vectors, sentences, name=letter)
-            )
+            self.reasons.html = or_problem(reasons_html, self._vectors, sentences, name=letter)
 
     def static(self) -> str:
         listed = self.grid.listed

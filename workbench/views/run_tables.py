@@ -4,7 +4,7 @@ import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypeVar
@@ -155,7 +155,7 @@ def suite_scores(runs: pd.DataFrame) -> pd.DataFrame:
     values = defaultdict(list)
     measure = measure_of(runs)
     for label, _, path, stage in with_start(runs):
-        metrics = read_or_warn(path, partial(Run.metrics, stage=stage)) or {}
+        metrics = read_or_warn(path, Run.metrics, stage=stage) or {}
         for suite, whole in metrics.items():
             subsets = whole.get("subsets", {})
             parts = {f"{suite}: {name}": subset for name, subset in subsets.items()}
@@ -176,10 +176,9 @@ def with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
 
     The start is that of the first run that stored it.
     """
-    labels: Any = runs["label"]
     rows = [(run["label"], run["seed"], run["path"], "") for run in runs.to_dict("records")]
     # With several labels the table compares methods, and the starts would be rows between them.
-    if labels.nunique() == 1:
+    if len(set(runs["label"])) == 1:
         for _, seed, path, _ in rows:
             if Run(path).has(BEFORE):
                 return [(BEFORE, seed, path, BEFORE), *rows]
@@ -275,10 +274,10 @@ def suite_version(facts: Mapping[str, Any], suite: str) -> list[str | None]:
     return checksums
 
 
-def read_or_warn(path: str | Path, read: Callable[[Run], _T]) -> _T | None:
+def read_or_warn(path: str | Path, read: Callable[..., _T], **options: Any) -> _T | None:
     """Return what `read` returns for the run; None, with a warning, if the run cannot be read."""
     try:
-        return read(Run(path))
+        return read(Run(path), **options)
     except RunError as problem:
         _LOG.warning("left out: %s: %s", path, problem)
         return None

@@ -85,7 +85,7 @@ class Why(TypedView):
         encoders, _ = usable_encoders(self._vectors, sentences)
         if not encoders or not sentences[2:]:
             return html
-        return html + or_problem(lambda: _swaps_html(encoders, sentences, self.vocabulary))
+        return html + or_problem(_swaps_html, encoders, sentences, self.vocabulary)
 
     def _sentences(self) -> list[str]:
         sentences = [self.query, self.target]
