@@ -143,27 +143,32 @@ class View(ipywidgets.VBox):
 
 
 class TypedView(View):
-    """Fields, and next to them what is drawn from them while they are typed."""
+    """Fields, and next to them, or below a row of them, what is drawn while they change."""
 
-    def __init__(self, controls: dict[str, Any]) -> None:
+    def __init__(self, controls: dict[str, Any], *, is_row: bool = False) -> None:
         self.controls = controls
-        self.panel = Panel(layout={"width": "65%"})
+        self.panel = Panel(layout={"width": "100%" if is_row else "65%"})
         for control in controls.values():
             control.observe(self._draw, "value")
         # Nothing has changed yet, so no control has caused a drawing.
         self._draw()
-        fields = ipywidgets.VBox([*controls.values()], layout={"width": "34%"})
-        super().__init__([ipywidgets.HBox([fields, self.panel])])
+        fields = list(controls.values())
+        if is_row:
+            row = ipywidgets.HBox(fields, layout={"flex_flow": "row wrap"})
+            super().__init__([row, self.panel])
+        else:
+            column = ipywidgets.VBox(fields, layout={"width": "34%"})
+            super().__init__([ipywidgets.HBox([column, self.panel])])
 
     def html(self, *, is_static: bool) -> str:
         """Return what is drawn, live or without a kernel; errors are shown in its place."""
         raise NotImplementedError
 
     def _draw(self, _: Any = None) -> None:
-        self.panel.html = or_problem(lambda: self.html(is_static=False))
+        self.panel.html = or_problem(self.html, is_static=False)
 
     def static(self) -> str:
-        return f"<p>Run the cell to change it.</p>{or_problem(lambda: self.html(is_static=True))}"
+        return f"<p>Run the cell to change it.</p>{or_problem(self.html, is_static=True)}"
 
 
 def dropdown(
@@ -211,9 +216,9 @@ def value_of(name: str) -> property:
     )
 
 
-def or_problem(draw: Callable[[], str]) -> str:
+def or_problem(draw: Callable[..., str], *values: Any, **options: Any) -> str:
     """Return what `draw` draws, or HTML that says why it cannot."""
     try:
-        return draw()
+        return draw(*values, **options)
     except Exception as problem:  # a user's own encoder may raise anything
         return problem_html(problem)

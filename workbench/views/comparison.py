@@ -39,6 +39,12 @@ Columns = dict[str, np.ndarray]
 _IDENTITY = ["subset", "pair_id", "gold"]  # of a scored pair
 _COLUMNS = ["suite", *_IDENTITY, "predicted"]
 _TEST = list(PermutationTest._fields)
+_WRITTEN = {  # columns of a test, x 100
+    "difference": "{difference:+z.2f}",
+    "95% interval": "{low:+z.2f} to {high:+z.2f}",
+    "p": "{p}",
+    "over seeds": "{mean:+z.2f} [{mean_low:z.2f}, {mean_high:z.2f}]",
+}
 _LATEX = {"±": r"$\pm$", " ↑": r"$^{\uparrow}$", " ↓": r"$^{\downarrow}$"}
 
 
@@ -51,11 +57,17 @@ def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.Data
     drawn within each of its sets. If all runs (of `finished_runs`) have one label, the first run's
     encoder before training comes first.
     """
-    options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
+    measure = measure_of(runs)
     rows = []
     for label, seed, path, stage in run_tables.with_start(runs):
         interval = read_or_warn(
-            path, partial(resampled, bootstrap_interval, stage=stage, **options)
+            path,
+            resampled,
+            suite=suite,
+            resample=bootstrap_interval,
+            stage=stage,
+            measure=measure,
+            samples=samples,
         )
         rows += [(label, seed, *interval)] if interval else []
     return pd.DataFrame(rows, columns=["label", "seed", "value", "low", "high"])
@@ -83,12 +95,20 @@ def paired_tests(
     Raises ValueError if there is no such label, or if two runs scored different pairs.
     """
     name = baseline_of(runs, baseline)
-    options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
+    measure = measure_of(runs)
     rows = []
     for run in with_opponents(runs, name).to_dict("records"):
         # A run is compared with its own start, or with the baseline's run of its seed.
-        options["base"] = (run["base"], BEFORE if name == BEFORE else "")
-        tested = read_or_warn(run["path"], partial(resampled, _interval_and_test, **options))
+        base = (run["base"], BEFORE if name == BEFORE else "")
+        tested = read_or_warn(
+            run["path"],
+            resampled,
+            suite=suite,
+            resample=_interval_and_test,
+            base=base,
+            measure=measure,
+            samples=samples,
+        )
         if tested:
             against = f"{name}, seed {run['base_seed']}"
             rows.append((run["label"], run["seed"], against, *tested, int(run["pairs"])))
@@ -101,9 +121,8 @@ def paired_tests(
         differences = group["difference"] if group["against"].is_unique else []
         ends[label] = seed_interval(differences)[1:]
     intervals_over_seeds = pd.DataFrame(ends, ["mean_low", "mean_high"], dtype=float).T
-    over_seeds = table.groupby("label")["difference"]
-    table = table.assign(mean=over_seeds.transform("mean"), std=over_seeds.transform("std"))
-    return table.join(intervals_over_seeds, on="label")
+    over_seeds = table.groupby("label")["difference"].agg(["mean", "std"])
+    return table.join(over_seeds.join(intervals_over_seeds), on="label")
 
 
 def _interval_and_test(*scores: Any, **options: Any) -> list[float]:
@@ -143,11 +162,12 @@ def smallest_differences(
     stage = BEFORE if name == BEFORE else ""
     # Spearman of scored pairs, or accuracy of a transfer task; runs of one suite have one of them.
     measure = measure_of(runs)
-    options: Any = {"suite": suite, "measure": measure, "samples": samples}
-    resample = partial(resampled, bootstrap_values, **options)
+    resample = partial(
+        resampled, suite=suite, resample=bootstrap_values, measure=measure, samples=samples
+    )
 
     def draws_of(run: Any) -> Any:
-        base = read_or_warn(run.base, partial(resample, stage=stage))
+        base = read_or_warn(run.base, resample, stage=stage)
         own = base and read_or_warn(run.path, resample)
         return np.subtract(own, base) if base and own else None
 
@@ -202,6 +222,7 @@ def with_opponents(runs: pd.DataFrame, baseline: str) -> Any:
 def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
     """Return the table of `paired_tests` x 100, with each result in words."""
     percent: Any = tests[["difference", "low", "high", "mean", "mean_low", "mean_high"]].mul(100)
+    percent["p"] = tests["p_value"].map(lambda p: "< 0.001" if p < 0.001 else f"{p:.3g}")
     readings = {  # the first that holds
         "no clear difference on these pairs": ~((percent["low"] > 0) | (percent["high"] < 0)),
         "clear on these pairs, but under 0.1 points": percent["difference"].abs() < 0.1,
@@ -209,19 +230,13 @@ def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
         "clear on these pairs, not over seeds": (percent["mean_low"] <= 0)
         & (percent["mean_high"] >= 0),
     }
+    table = tests[["label", "seed", "against"]].set_index("label")
+    numbers = percent.to_dict("records")
+    for column, form in _WRITTEN.items():
+        texts = list(map(form.format_map, numbers))
+        table[column] = [text.replace(" [nan, nan]", "") for text in texts]
     otherwise = "clear on these pairs and over seeds"
-    ends = percent["mean_low"].map(" [{:z.2f}, ".format) + percent["mean_high"].map(
-        "{:z.2f}]".format
-    )
-    columns = {
-        "difference": percent["difference"].map("{:+z.2f}".format),
-        "95% interval": percent["low"].map("{:+z.2f} to ".format)
-        + percent["high"].map("{:+z.2f}".format),
-        "p": tests["p_value"].map(lambda p: "< 0.001" if p < 0.001 else f"{p:.3g}"),
-        "over seeds": percent["mean"].map("{:+z.2f}".format) + ends.replace(" [nan, nan]", ""),
-        "reads as": np.select([*readings.values()], [*readings], otherwise),
-    }
-    table = tests[["label", "seed", "against"]].assign(**columns).set_index("label")
+    table["reads as"] = np.select([*readings.values()], [*readings], otherwise)
     table.attrs["caption"] = "x 100; over seeds: mean difference [95% t interval]"
     return table
 
@@ -240,7 +255,7 @@ def compare_with_start(run: Run) -> str:
     suite = next((average for average in AVERAGES if average in metrics), next(iter(metrics)))
     measure = "spearman" if "spearman" in metrics[suite] else "accuracy"
     # The same pairs before and after, so their common difficulty cancels.
-    interval = resampled(bootstrap_interval, run, suite, base=(run.path, BEFORE), measure=measure)
+    interval = resampled(run, suite, bootstrap_interval, base=(run.path, BEFORE), measure=measure)
     value, low, high = (100 * number for number in interval)
     # Value may be a number: the interval needs most resamples to have a correlation.
     if math.isnan(low):
@@ -263,9 +278,9 @@ def compare_with_start(run: Run) -> str:
 
 
 def resampled(
-    resample: Callable[..., Any],
     run: Run,
     suite: str,
+    resample: Callable[..., Any],
     *,
     stage: str = "",
     base: tuple[Any, ...] = (),
@@ -284,14 +299,14 @@ def resampled(
 
 def _scores_on(run: Run, suite: str, stage: str = "", base: tuple[Any, ...] = ()) -> list[Any]:
     """Return the columns of the pairs, and the scores of the run and of the base, if any."""
-    pairs = _scored_pairs(run, stage, suite)
+    pairs = _scored_pairs(run.path, stage, suite)
     if not base:
         return [pairs, pairs["predicted"]]
-    base_run = Run(base[0])
-    other = _scored_pairs(base_run, base[1], suite)
+    base_path, base_stage = base
+    other = _scored_pairs(base_path, base_stage, suite)
     if not all(np.array_equal(pairs[column], other[column]) for column in _IDENTITY):
-        own_file = run.path / stage / "scores.csv"
-        base_file = base_run.path / base[1] / "scores.csv"
+        own_file = Path(run.path, stage, "scores.csv")
+        base_file = Path(base_path, base_stage, "scores.csv")
         raise ValueError(
             f"{own_file} and {base_file} have different pairs of {suite!r}; score both "
             "runs on one version of the set"
@@ -299,10 +314,10 @@ def _scores_on(run: Run, suite: str, stage: str = "", base: tuple[Any, ...] = ()
     return [pairs, pairs["predicted"], other["predicted"]]
 
 
-def _scored_pairs(run: Run, stage: str, suite: str) -> Columns:
+def _scored_pairs(path: str | Path, stage: str, suite: str) -> Columns:
     """Return the columns of the pairs of a suite, or of all sets of an average."""
-    file = run.path / stage / "scores.csv"
-    parts = _read_columns(str(run.path), stage, run_tables.time_changed(file))
+    file = Path(path, stage, "scores.csv")
+    parts = _read_columns(str(path), stage, run_tables.time_changed(file))
     sets = AVERAGES.get(suite, [set_name(suite)])
     if missing := [name for name in sets if name not in parts]:
         raise RunError(f"{file} has no pairs of {', '.join(missing)}; run it again")
@@ -503,8 +518,8 @@ def _run_tests(tested: pd.DataFrame, samples: int) -> pd.DataFrame:
     groups = defaultdict(list)
     test: Any
     for test in tested.itertuples():  # by run, so that each file is read once
-        read = partial(_scores_on, suite=test.suite, base=(test.base, ""))
-        if scores := read_or_warn(test.path, read):
+        base = (test.base, "")
+        if scores := read_or_warn(test.path, _scores_on, suite=test.suite, base=base):
             groups[test.suite, test.measure, test.base].append((test.Index, *scores))
     results = {}
     for (_, measure, _), members in groups.items():

@@ -2,7 +2,7 @@
 
 Here are what they have in common, and the explorer of queries."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from html import escape
 from pathlib import Path
@@ -29,7 +29,7 @@ from workbench.views.export import write_page
 from workbench.views.limits import MOST_SECTIONS
 from workbench.views.notebooks import table_html
 from workbench.views.page import view_html
-from workbench.views.queries import QueryView, SuiteRankings
+from workbench.views.queries import QueryView, Sources, SuiteRankings
 from workbench.views.why import reasons_html
 
 # How rows can be ordered; a and b are labels.
@@ -69,7 +69,7 @@ class Explorer(View):
     texts: Sequence[str] = ()  # a further text of each row to search
     note = ""
 
-    def __init__(self, data: Mapping[str, Any], encoders: Encoders, **table: Any) -> None:
+    def __init__(self, data: Sources, encoders: Encoders, **table: Any) -> None:
         self.grid = TableWidget(label=self.kind, **table)
         self.detail = Panel(self.press)
         self.reasons = Panel(scrolls=True)
@@ -80,14 +80,14 @@ class Explorer(View):
         table_and_details = ipywidgets.Box([self.grid, self.detail])
         super().__init__([choices, table_and_details, self.reasons])
 
-    def _load(self, data: Mapping[str, Any]) -> None:
+    def _load(self, data: Sources) -> None:
         """Set what is listed; change nothing if the data is wrong."""
 
     def views(self, row: int) -> list[QueryView]:
         """Return the details of a row."""
         raise NotImplementedError
 
-    def set_data(self, data: Mapping[str, Any], encoders: Encoders = None) -> None:
+    def set_data(self, data: Sources, encoders: Encoders = None) -> None:
         """Show other data of the same kind; choices stay if they still exist.
 
         Errors as in `__init__`."""
@@ -177,7 +177,7 @@ class Explorer(View):
         row = self.grid.chosen
         if row >= 0:
             explains = bool(self._vectors)
-            self.detail.html = or_problem(lambda: self._details(row, explains=explains))
+            self.detail.html = or_problem(self._details, row, explains=explains)
 
     def _details(self, row: int, *, is_live: bool = True, explains: bool = False) -> str:
         """Return HTML of a row.
@@ -199,9 +199,7 @@ class Explorer(View):
             # A pair has two views at most, so the number is one digit.
             view = self.views(self.grid.chosen)[int(value[0])]
             sentences = [view.query, view.table.loc[letter, "target"]]
-            self.reasons.html = or_problem(
-                lambda: reasons_html(self._vectors, sentences, name=letter)
-            )
+            self.reasons.html = or_problem(reasons_html, self._vectors, sentences, name=letter)
 
     def static(self) -> str:
         listed = self.grid.listed
@@ -252,7 +250,7 @@ class RankingExplorer(Explorer):
     distance = "1 - Kendall's tau-b between a and b, or between a and gold"
 
     def __init__(
-        self, tables: Mapping[str, Any], suite: str | None = None, *, encoders: Encoders = None
+        self, tables: Sources, suite: str | None = None, *, encoders: Encoders = None
     ) -> None:
         """Show rankings of a suite, by default the first.
 
@@ -267,7 +265,7 @@ class RankingExplorer(Explorer):
         self.grid.layout.width = "30%"
         self.detail.layout.width = "70%"
 
-    def _load(self, data: Mapping[str, Any]) -> None:
+    def _load(self, data: Sources) -> None:
         suite = SuiteRankings(data, self._suite)
         self.suite = suite
         self.title = f"Rankings of {suite.name}"

@@ -1,5 +1,6 @@
 """Figures of tables, by plotly: pure functions without torch or widgets."""
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise
 from typing import Any
@@ -17,9 +18,8 @@ from workbench.views._plot import COLOURS, WIDEST, laid_out, plain, tick_names, 
 from workbench.views._style import GREY
 
 Tables = Mapping[str, pd.DataFrame]  # by label
-# Columns of a history that are no loss terms, and the beginnings of the names of others.
-_NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}
-_NO_TERM_PREFIXES = ("dev_", "observed_")
+# Columns of a history that are no loss terms.
+_NO_TERM = re.compile("step|epoch|learning_rate|loss|seconds|(dev|observed)_.*")
 _TERM_DASHES = ["dot", "dash", "dashdot", "longdash"]
 
 
@@ -60,8 +60,7 @@ def training_curve(histories: Tables, *, terms: bool = False) -> Figure:
         losses = history.dropna(subset=["loss"])
         curves = ["loss"]
         if terms:
-            named = [column for column in history if column not in _NO_TERM]
-            curves = [c for c in named if not c.startswith(_NO_TERM_PREFIXES)] or curves
+            curves = [column for column in history if not _NO_TERM.fullmatch(column)] or curves
         # The dashes end first if there are more terms: no fifth line could be told apart.
         for dash, column in zip(_TERM_DASHES, curves, strict=False):
             # The only term of a method may have the method's name.

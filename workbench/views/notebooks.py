@@ -135,7 +135,7 @@ class Mechanism(TypedView):
         self._figure = figure
         # Only for its widgets: it would draw into an output, which a page does not keep.
         made: Any = ipywidgets.interactive(draw, **controls).kwargs_widgets
-        super().__init__({control.description: control for control in made})
+        super().__init__({control.description: control for control in made}, is_row=True)
         for control in made:
             # The name is that of the argument; the reader sees words.
             control.description = control.description.replace("_", " ")
@@ -143,9 +143,8 @@ class Mechanism(TypedView):
             control.style.description_width = "initial"
             if isinstance(control, ipywidgets.FloatSlider):
                 control.readout_format = ".3f"
-        self.panel.layout.width = "100%"
-        row = ipywidgets.HBox(made, layout={"flex_flow": "row wrap"})
-        self.children = [row, self.panel, figure] if figure else [row, self.panel]
+        if figure:
+            self.children = [*self.children, figure]
         self.add_class("workbench-mechanism")
 
     def html(self, *, is_static: bool) -> str:

@@ -5,7 +5,6 @@ It needs no network, kernel or installation."""
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -82,14 +81,13 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
     rules = tokenizer["normalizer"] or {}
     added = tokenizer["added_tokens"]
     # A vocabulary of another kind can be a list of pairs.
-    numbered = sorted(dict(model.get("vocab", {})).items(), key=itemgetter(1))
-    vocabulary = [token for token, _ in numbered]
+    numbers = dict(model.get("vocab", {}))
     kinds = (model["type"], rules.get("type"))
     has_rules = any(token[rule] for token in added for rule in _RULES)
     problems = {
         f"has the activation {config.hidden_act}": config.hidden_act != "gelu",
         "has no tokenizer of BERT": kinds != ("WordPiece", "BertNormalizer"),
-        "has a vocabulary with gaps": [place for _, place in numbered] != [*range(len(numbered))],
+        "has a vocabulary with gaps": sorted(numbers.values()) != [*range(len(numbers))],
         "has added tokens with rules": has_rules,
         "has a width that is no multiple of 4": config.hidden_size % 4
         or config.intermediate_size % 4,
@@ -138,7 +136,7 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
             "longest_word": model["max_input_chars_per_word"],
             "special": [(token["content"], token["id"]) for token in added],
         },
-        "vocabulary": vocabulary,
+        "vocabulary": sorted(numbers, key=numbers.__getitem__),
         "tensors": tensors,
         "data": base64.b64encode(b"".join(parts)).decode(),
     }

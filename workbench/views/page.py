@@ -3,7 +3,7 @@
 They need no script, style sheet or network."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from html import escape
 from typing import Any
 
@@ -15,7 +15,7 @@ from plotly.colors import sample_colorscale
 from workbench.errors import DataError
 from workbench.metrics import kendall, ndcg
 from workbench.views._style import GREY, inlined, render, shortened, svg_image
-from workbench.views.queries import QueryView, SuiteRankings, rank_displacement
+from workbench.views.queries import QueryView, Sources, SuiteRankings, rank_displacement
 
 DRAWN = 20  # targets that a slope chart has room for
 _APART = 20  # pixels from rank to rank in it
@@ -27,7 +27,7 @@ _MEASURES = {"KCC": kendall, "NDCG": ndcg}
 
 
 def ranking_html(
-    tables: Mapping[str, Any], query_id: str, *, suite: str | None = None, targets: int = 100
+    tables: Sources, query_id: str, *, suite: str | None = None, targets: int = 100
 ) -> HTML:
     """Show the targets of a query, their ranks under gold and each label, and a slope chart.
 
@@ -49,7 +49,7 @@ def ranking_html(
 
 
 def most_changed(
-    tables: Mapping[str, Any], between: tuple[str, str] | None = None, *, suite: str | None = None
+    tables: Sources, between: tuple[str, str] | None = None, *, suite: str | None = None
 ) -> HTML:
     """Show the query that two labels, by default the first and the last, rank most differently.
 

@@ -3,7 +3,7 @@
 Partners of a sentence are those that it is paired with, on either side."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from workbench.views._style import details, render, shortened
 from workbench.views.encoders import Encoders, label_encoders, scores_of
 from workbench.views.explorer import TARGETS, Explorer
 from workbench.views.page import view_html
-from workbench.views.queries import QueryView, extract_table, rank_displacement
+from workbench.views.queries import QueryView, Sources, extract_table, rank_displacement
 
 _SIDES = ["sentence1", "sentence2"]
 _TITLES = {
@@ -64,7 +64,7 @@ class PairExplorer(Explorer):
         super().__init__(data, encoders, height=440)
         self.children[1].layout.flex_flow = "column"
 
-    def _load(self, data: Mapping[str, Any]) -> None:
+    def _load(self, data: Sources) -> None:
         table = pair_table(data, self._data)
         partners = defaultdict(list)  # sentence -> the rows that have it on either side
         for row, both in enumerate(zip(table["sentence1"], table["sentence2"], strict=True)):
@@ -148,7 +148,7 @@ class PairExplorer(Explorer):
         return QueryView.from_scores(sentence, targets, gold, scores, self._suite)
 
 
-def pair_table(scores: Mapping[str, Any], pairs: Pairs) -> pd.DataFrame:
+def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
     """Return every pair of a suite with its rank among all pairs under each label.
 
     Args:

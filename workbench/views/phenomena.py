@@ -261,7 +261,7 @@ class Phenomena(View):
         self._open = "" if value == self._open else value
         html = ""
         if self._open:
-            html = or_problem(lambda: self._targets(*value.split("\n")))
+            html = or_problem(self._targets, *value.split("\n"))
         self.targets.html = html
 
     def targets_of(self, label: str, relation: str) -> pd.DataFrame:

@@ -12,6 +12,8 @@ from workbench.files import set_name
 from workbench.metrics import FEWEST_TARGETS, average_ranks, kendall
 from workbench.views._style import letters
 
+# label -> a table of rankings or of scores, a `Run` or a `Report`
+Sources = Mapping[str, Any]
 _TARGET = ["query_id", "target_id", "query", "target", "gold"]
 
 
@@ -111,7 +113,7 @@ class SuiteRankings:
         rows: The positions of the targets of each query.
     """
 
-    def __init__(self, sources: Mapping[str, Any], suite: str | None = None) -> None:
+    def __init__(self, sources: Sources, suite: str | None = None) -> None:
         """Read ranking tables, runs or reports by label for a suite, by default the first.
 
         Raises:

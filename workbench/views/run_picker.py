@@ -1,7 +1,6 @@
 """The picker of runs, with or without their encoders before training, and of their rankings."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -212,7 +211,7 @@ class RunPicker(View):
 
     def _table(self, kind: str, source: Source) -> pd.DataFrame:
         _, path, stage = source
-        parts = read_or_warn(path, partial(rows_by_suite, kind=kind, stage=stage)) or {}
+        parts = read_or_warn(path, rows_by_suite, kind=kind, stage=stage) or {}
         return parts.get(set_name(self.suite), pd.DataFrame())
 
     def _tables(self, kind: str) -> dict[str, pd.DataFrame]:

@@ -4,7 +4,7 @@ import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypeVar
@@ -155,7 +155,7 @@ def suite_scores(runs: pd.DataFrame) -> pd.DataFrame:
     values = defaultdict(list)
     measure = measure_of(runs)
     for label, _, path, stage in with_start(runs):
-        metrics = read_or_warn(path, partial(Run.metrics, stage=stage)) or {}
+        metrics = read_or_warn(path, Run.metrics, stage=stage) or {}
         for suite, whole in metrics.items():
             subsets = whole.get("subsets", {})
             parts = {f"{suite}: {name}": subset for name, subset in subsets.items()}
@@ -176,10 +176,9 @@ def with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
 
     The start is that of the first run that stored it.
     """
-    labels: Any = runs["label"]
     rows = [(run["label"], run["seed"], run["path"], "") for run in runs.to_dict("records")]
     # With several labels the table compares methods, and the starts would be rows between them.
-    if labels.nunique() == 1:
+    if len(set(runs["label"])) == 1:
         for _, seed, path, _ in rows:
             if Run(path).has(BEFORE):
                 return [(BEFORE, seed, path, BEFORE), *rows]
@@ -256,10 +255,8 @@ def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
     Raises:
         DataError: They are not on this machine.
     """
-    if suite_file(suite):
-        return load_pairs(suite)
     # The file that a run read may be in another folder than the caller thinks: its settings know.
-    for path in runs["path"]:
+    for path in () if suite_file(suite) else runs["path"]:
         for file in read_or_warn(path, lambda run: run.config.suites) or ():
             if set_name(file) == set_name(suite):
                 return load_pairs(file)
@@ -277,10 +274,10 @@ def suite_version(facts: Mapping[str, Any], suite: str) -> list[str | None]:
     return checksums
 
 
-def read_or_warn(path: str | Path, read: Callable[[Run], _T]) -> _T | None:
+def read_or_warn(path: str | Path, read: Callable[..., _T], **options: Any) -> _T | None:
     """Return what `read` returns for the run; None, with a warning, if the run cannot be read."""
     try:
-        return read(Run(path))
+        return read(Run(path), **options)
     except RunError as problem:
         _LOG.warning("left out: %s: %s", path, problem)
         return None
@@ -339,9 +336,8 @@ def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:
     keys = [str(value) if isinstance(value, list | dict) else value for value in values]
     dev = [read_or_warn(row["path"], read_dev) for row in rows]
     test = [row["metrics"][name]["score"] for row in rows]
-    table = pd.DataFrame({"label": label_runs(rows, [setting]), "value": keys})
-    table["dev"] = np.array(dev, dtype=float)
-    table["test"] = np.array(test, dtype=float)
+    columns = {"label": label_runs(rows, [setting]), "value": keys, "dev": dev, "test": test}
+    table = pd.DataFrame(columns).astype({"dev": float, "test": float})
     # A setting can be None, which pandas would leave out.
     groups = table.groupby(["label", "value"], dropna=False)
     return groups.agg(

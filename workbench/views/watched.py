@@ -35,10 +35,8 @@ class WatchedRanking(TypedView):
             description="step",
             layout={"width": "26em"},
         )
-        super().__init__({"query": dropdown("query", queries, lambda _: None), "step": slider})
-        self.panel.layout.width = "100%"
-        controls = ipywidgets.HBox([*self.controls.values()], layout={"flex_flow": "row wrap"})
-        self.children = [controls, self.panel]
+        choices = dropdown("query", queries, lambda _: None)
+        super().__init__({"query": choices, "step": slider}, is_row=True)
 
     def _label(self, step: int) -> str:
         return f"{step}, kept" if step == self.kept else str(step)

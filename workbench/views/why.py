@@ -13,7 +13,14 @@ from workbench.errors import DataError
 from workbench.views._style import grid, render
 from workbench.views._table import TypedView, or_problem, text_area, value_of
 from workbench.views.ask import require_text
-from workbench.views.encoders import SPACELESS, Encoders, Vectors, usable_encoders, wrap_encoders
+from workbench.views.encoders import (
+    SPACELESS,
+    Encoders,
+    Texts,
+    Vectors,
+    usable_encoders,
+    wrap_encoders,
+)
 from workbench.views.limits import MOST_CHANGED, MOST_WORDS, require_at_most
 
 _SIDES = ("query", "target", "second target")
@@ -42,7 +49,7 @@ class Why(TypedView):
         target: str = "",
         other: str = "",
         *,
-        vocabulary: Sequence[str] = (),
+        vocabulary: Texts = (),
     ) -> None:
         """Show three sentences; `encoders` as of `Ask`, or of a `RunPicker`. `other` may be "".
 
@@ -78,7 +85,7 @@ class Why(TypedView):
         encoders, _ = usable_encoders(self._vectors, sentences)
         if not encoders or not sentences[2:]:
             return html
-        return html + or_problem(lambda: _swaps_html(encoders, sentences, self.vocabulary))
+        return html + or_problem(_swaps_html, encoders, sentences, self.vocabulary)
 
     def _sentences(self) -> list[str]:
         sentences = [self.query, self.target]
@@ -87,23 +94,18 @@ class Why(TypedView):
         return require_text(sentences)
 
 
-def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.DataFrame:
+def word_effects(encoders: Sequence[Vectors], sentences: Texts) -> pd.DataFrame:
     """Return the cosine of a query and a target, and its loss without each word of all sentences.
 
     The cosine of a second target is subtracted. Columns: labels of the encoders; rows: side
     ("query", "target", "second target") and word; the first, of the side "all", has the cosine."""
+    require_at_most(_count_words(sentences), MOST_WORDS, "words", "shorten the sentences")
     # The first text is whole; each later one lacks one word of one sentence.
     names = [("all", "")]
     texts = [sentences]
-    for side, sentence in enumerate(sentences):
-        words = _WORD.findall(sentence)
-        for place, word in enumerate(words):
-            others = words[:place] + words[place + 1 :]
-            changed = list(sentences)
-            changed[side] = "".join(others).strip()
-            names.append((_SIDES[side], word.strip()))
-            texts.append(changed)
-    require_at_most(len(names) - 1, MOST_WORDS, "words", "shorten the sentences")
+    for [word], [side], changed in _leave_out(sentences, 1):
+        names.append((side, word))
+        texts.append(changed)
     table = pd.DataFrame(index=pd.MultiIndex.from_tuples(names, names=["side", "word"]))
     for vectors in encoders:
         # All texts in one call, so that an encoder sees them as one batch.
@@ -115,7 +117,7 @@ def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.Da
     return table
 
 
-def reasons_html(encoders: Sequence[Vectors], sentences: Sequence[str], *, name: str = "") -> str:
+def reasons_html(encoders: Sequence[Vectors], sentences: Texts, *, name: str = "") -> str:
     """Return the words of query and targets with their effects under each encoder that works.
 
     name: Of the target, for a title."""
@@ -146,7 +148,7 @@ def _format_effect(value: float) -> str:
 
 
 def smallest_swaps(
-    encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str] = ()
+    encoders: Sequence[Vectors], sentences: Texts, vocabulary: Texts = ()
 ) -> pd.DataFrame:
     """Return by encoder the smallest changes after which a query's two targets change places.
 
@@ -175,7 +177,8 @@ def smallest_swaps(
     for vectors in encoders:
         # Fewer words first: a larger set is looked for only if none of a smaller one is enough.
         for size in range(1, _most_left_out(count) + 1):
-            shorter = list(_leave_out(sentences, size))
+            # Of an empty sentence a cosine means nothing.
+            shorter = [change for change in _leave_out(sentences, size) if all(change[-1])]
             if swap := _clearest_swap(vectors, sentences, shorter):
                 rows.append((vectors.label, "without", *swap))
                 break
@@ -184,7 +187,7 @@ def smallest_swaps(
     return pd.DataFrame(rows, columns=_SWAPS)
 
 
-def _count_words(sentences: Sequence[str]) -> int:
+def _count_words(sentences: Texts) -> int:
     return sum(len(_WORD.findall(sentence)) for sentence in sentences)
 
 
@@ -196,8 +199,8 @@ def _most_left_out(words: int) -> int:
     return 1
 
 
-def _leave_out(sentences: Sequence[str], size: int) -> Iterator[_Change]:
-    """Yield the changes without `size` words that empty no sentence."""
+def _leave_out(sentences: Texts, size: int) -> Iterator[_Change]:
+    """Yield the changes without `size` words, which may empty a sentence."""
     words = [_WORD.findall(sentence) for sentence in sentences]
     places = [(side, place) for side, own in enumerate(words) for place in range(len(own))]
     for left_out in combinations(places, size):
@@ -205,13 +208,11 @@ def _leave_out(sentences: Sequence[str], size: int) -> Iterator[_Change]:
         for side in {side for side, _ in left_out}:
             left = [word for place, word in enumerate(words[side]) if (side, place) not in left_out]
             changed[side] = _join(left)
-        # Of an empty sentence a cosine means nothing.
-        if all(changed):
-            names = tuple(words[side][place].strip() for side, place in left_out)
-            yield names, tuple(_SIDES[side] for side, _ in left_out), changed
+        names = tuple(words[side][place].strip() for side, place in left_out)
+        yield names, tuple(_SIDES[side] for side, _ in left_out), changed
 
 
-def _put_in(sentences: Sequence[str], vocabulary: Sequence[str]) -> Iterator[_Change]:
+def _put_in(sentences: Texts, vocabulary: Texts) -> Iterator[_Change]:
     """Yield the changes with one word of the vocabulary, at any place of any sentence."""
     for side, sentence in enumerate(sentences):
         words = _WORD.findall(sentence)
@@ -228,7 +229,7 @@ def _join(words: Iterable[str]) -> str:
 
 
 def _clearest_swap(
-    vectors: Vectors, sentences: Sequence[str], changes: Sequence[_Change]
+    vectors: Vectors, sentences: Texts, changes: Sequence[_Change]
 ) -> tuple[Any, ...] | None:
     """Return the change that reverses the lead furthest, if any, with the lead before and after."""
     before = float(vectors.leads([sentences])[0])
@@ -244,9 +245,7 @@ def _clearest_swap(
     return *changes[best], before, float(after[best])
 
 
-def _swaps_html(
-    encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str]
-) -> str:
+def _swaps_html(encoders: Sequence[Vectors], sentences: Texts, vocabulary: Texts) -> str:
     """Return a sentence for each encoder and kind of change."""
     table: Any = smallest_swaps(encoders, sentences, vocabulary)
     most = _most_left_out(_count_words(sentences))
