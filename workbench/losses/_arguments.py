@@ -5,7 +5,13 @@ from functools import wraps
 from typing import ParamSpec
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
+
+Loss = Float[Tensor, ""]
+Scores = Float[Tensor, " n"]
+Lists = Float[Tensor, "n m"]  # a list per row
+SameShape = Float[Tensor, "..."]  # as another argument: the function compares the two
 
 P = ParamSpec("P")
 _HALF = (torch.float16, torch.bfloat16)

@@ -14,10 +14,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax, softmax
 
-from workbench.losses._arguments import full_precision, require_same_shape
+from workbench.losses._arguments import Lists, Loss, SameShape, full_precision, require_same_shape
 
 
-def without_positive(scores: Float[Tensor, "n m"]) -> Float[Tensor, "n m_less_1"]:
+def without_positive(scores: Lists) -> Float[Tensor, "n m_less_1"]:
     """Drop column i from row i; the other columns keep their order."""
     rows, columns = scores.shape
     if columns < rows:
@@ -55,7 +55,7 @@ def paired_lists(student: Tensor, teacher: Tensor, exclude_positive: bool) -> tu
 
 
 @full_precision
-def info_nce(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, ""]:
+def info_nce(scores: Lists, *, temperature: float) -> Loss:
     """Return the mean of -log softmax(scores_i / tau_1)_i over anchors i: RankCSE eq. 1.
 
     It compares in one direction only.
@@ -86,7 +86,7 @@ def _both_directions(scores: Tensor, temperature: float) -> tuple[Tensor, Tensor
 
 
 @full_precision
-def js_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, ""]:
+def js_consistency(scores: Lists, *, temperature: float) -> Loss:
     """Return the mean over i of JS(P_i || Q_i), natural logarithm: RankCSE eq. 2.
 
     P_i = softmax of row i of scores / tau_1 and Q_i = softmax of row i of its transpose: the lists
@@ -104,7 +104,7 @@ def js_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> Float
 
 
 @full_precision
-def entropy_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, ""]:
+def entropy_consistency(scores: Lists, *, temperature: float) -> Loss:
     """Return the mean over i of -(H(P_i) + H(Q_i)) / 2.
 
     The public RankCSE code computes this in place of eq. 2.
@@ -118,7 +118,7 @@ def entropy_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> 
 
 
 @full_precision
-def top_one(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, "n m"]:
+def top_one(scores: Lists, *, temperature: float) -> Lists:
     """Return sigma(S / tau) of RankCSE sec. 3.
 
     It is the probability of each item of a list to be its first.
@@ -132,13 +132,13 @@ def top_one(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor
 
 @full_precision
 def listnet(
-    student: Float[Tensor, "n m"],
-    teacher: Float[Tensor, "..."],
+    student: Lists,
+    teacher: SameShape,
     *,
     student_temperature: float,
     teacher_temperature: float,
     exclude_positive: bool = True,
-) -> Float[Tensor, ""]:
+) -> Loss:
     """Return the cross-entropy of the teacher's and the student's lists: RankCSE eq. 4.
 
     It is the mean over i of -sum_j softmax(S^T_i / tau_3)_j log softmax(S_i / tau_2)_j.
@@ -160,12 +160,12 @@ def listnet(
 
 @full_precision
 def listmle(
-    student: Float[Tensor, "n m"],
-    teacher: Float[Tensor, "..."],
+    student: Lists,
+    teacher: SameShape,
     *,
     temperature: float,
     exclude_positive: bool = False,
-) -> Float[Tensor, ""]:
+) -> Loss:
     """Return the mean over i of -log P(pi_i | S_i, tau_2): RankCSE eq. 5.
 
     pi_i is the teacher's order, best first.

@@ -12,17 +12,22 @@ and in the order of the labels the inner sum is a running sum up to the first it
 import math
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Shaped
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from workbench.losses._arguments import full_precision, require_pairs
+from workbench.losses._arguments import (
+    Lists,
+    Loss,
+    SameShape,
+    Scores,
+    full_precision,
+    require_pairs,
+)
 from workbench.losses._listwise import clamp_masked, paired_lists
 
 
-def _lower_sums(
-    logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]
-) -> Float[Tensor, "n m"]:
+def _lower_sums(logits: Lists, labels: Shaped[Tensor, "n m"]) -> Lists:
     """Return log sum_{labels_b < labels_a} exp(logits_b - logits_a) of each item a.
 
     Items are sorted by rising label; the value is -inf if none is lower.
@@ -38,17 +43,13 @@ def _lower_sums(
 
 # softplus(t) = log(1 + e^t) switches to t itself at the threshold, where float64 cannot tell them
 # apart.
-def _cosent_rows(
-    logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]
-) -> Float[Tensor, " n"]:
+def _cosent_rows(logits: Lists, labels: Shaped[Tensor, "n m"]) -> Scores:
     """Return log(1 + sum_{labels_a > labels_b} exp(logits_b - logits_a)) for each row."""
     return softplus(_lower_sums(logits, labels).logsumexp(dim=1), threshold=40.0)
 
 
 @full_precision
-def cosent(
-    scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."], *, scale: float = 20.0
-) -> Float[Tensor, ""]:
+def cosent(scores: Scores, gold: Shaped[Tensor, "..."], *, scale: float = 20.0) -> Loss:
     """Return log(1 + sum_{gold_a > gold_b} exp(lambda (scores_b - scores_a))): CoSENT eq. 10.
 
     Eq. 11 is the same for the scores of an interaction model. One scalar for the batch, no
@@ -67,12 +68,12 @@ def cosent(
 
 @full_precision
 def cosent_lists(
-    student: Float[Tensor, "n m"],
-    teacher: Float[Tensor, "..."],
+    student: Lists,
+    teacher: SameShape,
     *,
     scale: float = 20.0,
     exclude_positive: bool = True,
-) -> Float[Tensor, ""]:
+) -> Loss:
     """Return the mean over i of CoSENT inside anchor i's list.
 
     The list has the items j with scores S(i)_j and labels S^T(i)_j.
@@ -92,9 +93,7 @@ def cosent_lists(
 
 
 @full_precision
-def graded_listmle(
-    student: Float[Tensor, "n m"], gold: Float[Tensor, "..."], *, temperature: float
-) -> Float[Tensor, ""]:
+def graded_listmle(student: Lists, gold: SameShape, *, temperature: float) -> Loss:
     """Return the mean over lists i of ListMLE in which targets of equal gold do not compete.
 
     It is our extension to ties.
@@ -113,12 +112,12 @@ def graded_listmle(
 
 @full_precision
 def approx_ndcg(
-    student: Float[Tensor, "n m"],
-    gold: Float[Tensor, "..."],
+    student: Lists,
+    gold: SameShape,
     *,
     temperature: float,
     gain: str = "exponential",
-) -> Float[Tensor, ""]:
+) -> Loss:
     """Return the mean over lists i of 1 - ApproxNDCG (Qin, Liu and Li 2010).
 
     The rank of target j, 1 + the number of targets with a higher score, is replaced by 1 + sum_{k

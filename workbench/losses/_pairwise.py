@@ -7,11 +7,19 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
-from workbench.losses._arguments import full_precision, require_pairs, require_same_shape
+from workbench.losses._arguments import (
+    Lists,
+    Loss,
+    SameShape,
+    Scores,
+    full_precision,
+    require_pairs,
+    require_same_shape,
+)
 
 
 @full_precision
-def mse(scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."]) -> Float[Tensor, ""]:
+def mse(scores: Scores, gold: Shaped[Tensor, "..."]) -> Loss:
     """Return the mean of (scores - gold)^2: CoSENT eq. 4, of cosines and gold, [n] each.
 
     gold: on the scale of the scores; the CoSENT code divides labels by their maximum, into [0, 1].
@@ -22,8 +30,8 @@ def mse(scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."]) -> Float[Tenso
 
 @full_precision
 def contrastive(
-    scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."], *, epsilon: float, form: str = "paper"
-) -> Float[Tensor, ""]:
+    scores: Scores, gold: Shaped[Tensor, "..."], *, epsilon: float, form: str = "paper"
+) -> Loss:
     """Return the mean of y (1 - cos)^2 / 2 + (1 - y) N(cos) / 2: CoSENT eq. 2.
 
     A second form is the one that its code runs.
@@ -46,11 +54,11 @@ def contrastive(
 @full_precision
 def triplet(
     anchor: Float[Tensor, "n d"],
-    positive: Float[Tensor, "..."],
-    negative: Float[Tensor, "..."],
+    positive: SameShape,
+    negative: SameShape,
     *,
     margin: float,
-) -> Float[Tensor, ""]:
+) -> Loss:
     """Return the mean of max(d(a, p) - d(a, n) + epsilon, 0), d Euclidean: CoSENT eq. 6.
 
     All three are [n, d]; margin is epsilon > 0, by how much the positive must be closer to the
@@ -65,9 +73,7 @@ def triplet(
     return (near - far + margin).clamp_min(0).mean()
 
 
-def kept_pairs(
-    target: Float[Tensor, "n m"], *, lower: float | None, upper: float | None
-) -> Bool[Tensor, "n m"]:
+def kept_pairs(target: Lists, *, lower: float | None, upper: float | None) -> Bool[Tensor, "n m"]:
     """Return the mask [n, m] of pairs that RankEncoder sec. 3.5 keeps.
 
     These have lower <= target <= upper; None is no bound.
@@ -82,12 +88,12 @@ def kept_pairs(
 
 @full_precision
 def rank_mse(
-    scores: Float[Tensor, "n m"],
-    target: Float[Tensor, "..."],
+    scores: Lists,
+    target: SameShape,
     *,
     lower: float | None,
     upper: float | None,
-) -> Float[Tensor, ""]:
+) -> Loss:
     """Return the mean of (target - scores)^2 over kept pairs: RankEncoder eq. 6.
 
     Kept are pairs with tau_l <= target <= tau_u.

@@ -10,10 +10,11 @@ from torch import Tensor
 from workbench.losses._arguments import full_precision, widest
 
 _PIECE = 4096  # corpus sentences whose products are summed in the tensors' own precision
+Vectors = Float[Tensor, "n d"]
 COMPOSITIONS = ("avg", "sum", "concat_halves")
 
 
-def _unit_rows(vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+def _unit_rows(vectors: Vectors) -> Vectors:
     # The largest entry of a row becomes 1 first: squares neither overflow nor vanish, the norm is
     # at least 1, and a row of zeros stays zero with a bounded gradient. A cosine does not change
     # with scale, so the peak needs no gradient.
@@ -23,7 +24,7 @@ def _unit_rows(vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
 
 
 @full_precision
-def cosine_matrix(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+def cosine_matrix(a: Vectors, b: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
     """Return the cosine of every row of `a` with every row of `b`.
 
     It is phi(f(x_i), f(x_j)') of RankCSE eq. 1.
@@ -58,7 +59,7 @@ def corpus_covariance(corpus: Float[Tensor, "c d"]) -> Float[Tensor, "d d"]:
 
 @full_precision
 def gaussian_rank_similarity(
-    a: Float[Tensor, "n d"], b: Float[Tensor, "m d"], covariance: Float[Tensor, "d d"]
+    a: Vectors, b: Float[Tensor, "m d"], covariance: Float[Tensor, "d d"]
 ) -> Float[Tensor, "n m"]:
     """Return (6 / pi) asin(r_ij / 2), the closed form of rank similarity.
 
@@ -80,7 +81,7 @@ def gaussian_rank_similarity(
     return 6 / math.pi * torch.asin(correlation.clamp(-1, 1) / 2)
 
 
-def compose(parts: Sequence[Float[Tensor, "n d"]], how: str) -> Float[Tensor, "n d"]:
+def compose(parts: Sequence[Vectors], how: str) -> Vectors:
     """Combine the vectors of a sentence's parts: aggregate(z', z'') of CompCSE sec. 3, table 3.
 
     `parts` has one [n, d] for each part, left to right. `how` is "avg", "sum", or "concat_halves":
