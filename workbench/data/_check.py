@@ -15,27 +15,8 @@ from workbench.data._roles import Columns, Scale
 from workbench.data._sets import AnySet, LabelledSentences, Pairs
 from workbench.data._tables import own_file, write_table
 from workbench.errors import DataError
-from workbench.files import set_name
+from workbench.files import PACKAGE, set_name
 from workbench.metrics import FEWEST_TARGETS, ranking_groups
-
-# Kind of a file -> the methods that train on it, with the settings they need from english-encoder.
-_TRAINERS = {
-    "pairs": ["cosent", "lists"],
-    "triplets": ["cosent objective=triplet", "simcse pooling=mean supervised=true"],
-    "sentences": [
-        "simcse pooling=mean",
-        "compcse pooling=mean",
-        "rankcse teachers=english-encoder pooling=mean",
-        "rankencoder pooling=mean base=english-encoder",
-    ],
-}
-# Below the commands for unlabelled sentences.
-_NOT_MEASURED = [
-    "They suit an encoder that was not yet tuned for similarity. They have not been measured to "
-    "help one that was",
-    "(such as all-MiniLM), and may lower it: a run keeps its start if dev never gains, and says if "
-    "it is worse.",
-]
 
 
 def describe(name: str) -> dict[str, Any]:
@@ -123,26 +104,14 @@ def training_commands(file: str, kind: str, options: str = "") -> list[str]:
     """Return a sentence and the commands that train on your own file.
 
     options: Those of `workbench data split`."""
-    name = set_name(file)
-    train, dev, test = (
-        shlex.quote(f"parts/{name}-{part}.tsv.gz") for part in ("train", "dev", "test")
-    )
-    lines = ["train on it, with scored pairs of your own as dev and suites if you have some:"]
-    held_out = "dev=world-dev suites=ladders-all"
-    if kind == "pairs":
-        lines = [
-            "These pairs can serve as dev and test sets for any method, or train CoSENT (on the "
-            "order of all pairs) or lists "
-            f"(on the order within each query of {FEWEST_TARGETS} targets or more):"
-        ]
-        held_out = f"dev={dev} suites={test}"
-    if kind == "pairs" or options:
-        lines.append(f"workbench data split {shlex.quote(file)} parts {options}".rstrip())
-    else:
-        train = shlex.quote(file)
-    for run in _TRAINERS[kind]:
-        lines.append(f"workbench run {run} encoder=english-encoder train={train} {held_out}")
-    return lines + (_NOT_MEASURED if kind == "sentences" else [])
+    import jinja2
+
+    source = (PACKAGE / "data" / "commands.txt").read_text(encoding="utf-8")
+    facts = {"kind": kind, "options": options, "fewest": FEWEST_TARGETS, "file": shlex.quote(file)}
+    for part in ("train", "dev", "test"):
+        facts[part] = shlex.quote(f"parts/{set_name(file)}-{part}.tsv.gz")
+    text = jinja2.Template(source, trim_blocks=True).render(facts)
+    return text.rstrip().split("\n")
 
 
 def overlaps(sets: Mapping[str, AnySet]) -> list[str]:
