@@ -85,23 +85,8 @@ class Settings(BaseModel):
     method: ClassVar[str] = ""
     # Profile name -> the settings in which it differs from the defaults of the fields.
     profiles: ClassVar[dict[str, Values]] = {}
-    # Settings that do not change what is computed: two runs that differ in these alone share a
-    # digest.
-    outside_digest: ClassVar[set[str]] = {
-        "profile",
-        "seed",
-        "device",
-        "num_processes",
-        "cache",
-        "base_root",
-    }
-    outside_digest |= {
-        "mini_batch_size",
-        "mini_batch_tokens",
-        "logging_steps",
-        "save_steps",
-        "report_to",
-    }
+    # Settings that do not change what is computed.
+    outside_digest: ClassVar[set[str]] = {*_NAMES["outside_digest"]}
     # Settings added after runs had been made: at their default they do not count, so that those
     # keep their names.
     added: ClassVar[set[str]] = {"mlm_weight"}

@@ -34,12 +34,8 @@ def full_precision(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> Tensor:
         positional = [widen(argument) for argument in args]
         named = {name: widen(argument) for name, argument in kwargs.items()}
-        device = next(
-            (a.device.type for a in (*positional, *named.values()) if isinstance(a, Tensor)), "cpu"
-        )
-        if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
-            return function(*positional, **named)  # pyright: ignore[reportCallIssue]
-        with torch.autocast(device, enabled=False):
+        tensors = [each for each in (*positional, *named.values()) if isinstance(each, Tensor)]
+        with torch.autocast(tensors[0].device.type, enabled=False):
             return function(*positional, **named)  # pyright: ignore[reportCallIssue]
 
     return wrapper

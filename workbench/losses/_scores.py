@@ -43,14 +43,13 @@ def corpus_covariance(corpus: Float[Tensor, "c d"]) -> Float[Tensor, "d d"]:
     """
     # Covariance does not move with the origin; from one of them, copies are exactly 0.
     origin = corpus[:1]
-    total = torch.zeros(corpus.shape[1], dtype=widest(corpus), device=corpus.device)
+    width = corpus.shape[1]
+    total = corpus.new_zeros(width, dtype=widest(corpus))
     # Two passes, mean and then squares: one pass would subtract large numbers of nearly equal size.
     for block in corpus.split(_PIECE):
         total += (block - origin).sum(dim=0)
     mean = (total / len(corpus)).to(corpus.dtype)
-    covariance = torch.zeros(
-        corpus.shape[1], corpus.shape[1], dtype=widest(corpus), device=corpus.device
-    )
+    covariance = corpus.new_zeros(width, width, dtype=widest(corpus))
     for block in corpus.split(_PIECE):
         centred = block - origin - mean
         covariance += centred.T @ centred
