@@ -11,6 +11,7 @@ from workbench.checkpoints._files import (
     SETTINGS_FILE,
     STEPS,
     USAGE_FILE,
+    Modules,
     OtherFile,
     TransformerFile,
     UsageFile,
@@ -128,7 +129,7 @@ def _download_files(name: str, revision: str | None, files: list[str]) -> Path:
 def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     """Return the checkpoint that encoder.json and the files of a SentenceTransformer describe."""
     usage = UsageFile.model_validate({})
-    modules: list[tuple[str, Path]] = []
+    modules: Modules = []
     skips_prompt = False
     foreign = []
     model_type = _model_type(root)
@@ -172,9 +173,7 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     return _with_pooling(checkpoint, spec, modules)
 
 
-def _with_pooling(
-    checkpoint: Checkpoint, usage: EncodingSpec, modules: list[tuple[str, Path]]
-) -> Checkpoint:
+def _with_pooling(checkpoint: Checkpoint, usage: EncodingSpec, modules: Modules) -> Checkpoint:
     """Return the checkpoint of a transformer with its pooling, its layers and its limit.
 
     usage: prompt and similarity of the SentenceTransformer. modules: without the last Normalize.

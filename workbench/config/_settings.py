@@ -258,11 +258,14 @@ class Settings(BaseModel):
                 source = "set for this run"
             elif name in of_profile and not is_paper:
                 source = f"our choice for {self.profile!r}"
-            row = {"setting": name, "value": getattr(self, name)}
-            row["unit"] = "".join(mark.unit for mark in field.metadata if isinstance(mark, Unit))
-            row["allowed"] = _describe_schema(schemas[name])
-            row["meaning"] = meaning
-            row["source"] = source
+            row = {
+                "setting": name,
+                "value": getattr(self, name),
+                "unit": "".join(mark.unit for mark in field.metadata if isinstance(mark, Unit)),
+                "allowed": _describe_schema(schemas[name]),
+                "meaning": meaning,
+                "source": source,
+            }
             rows.append(row)
         return pd.DataFrame(rows)
 

@@ -22,11 +22,9 @@ from workbench.metrics import FEWEST_TARGETS, ranking_groups
 def describe(name: str) -> dict[str, Any]:
     """Return the catalogue's facts about a set: kind, title, rows, scale, source, licence, ..."""
     entry = find_set(name)
-    facts = dict(vars(entry))
-    facts["rows"] = entry.rows or ""
-    facts["scale"] = "{:g} to {:g}".format(*entry.scale) if entry.scale else ""
-    facts["source"] = "bundled" if entry.bundled else "local or hub" if entry.hub else "local"
-    return facts
+    source = "bundled" if entry.bundled else "local or hub" if entry.hub else "local"
+    scale = "{:g} to {:g}".format(*entry.scale) if entry.scale else ""
+    return vars(entry) | {"rows": entry.rows or "", "scale": scale, "source": source}
 
 
 def check(

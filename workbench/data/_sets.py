@@ -186,12 +186,14 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
     made: Any = _KINDS[entry.kind]
     sides = [column for role, column in roles.items() if role not in ("score", "label", "subset")]
     texts = [_read_sentences(entry, table, column) for column in sides]
-    facts: dict[str, Any] = dict(zip(made.sides, texts, strict=True))
-    facts["name"] = entry.name
-    facts["source"] = source
-    facts["checksum"] = table.checksum
     unread = table.columns.keys() - roles.values()
-    facts["extra"] = {name: texts for name, texts in table.columns.items() if name in unread}
+    facts: dict[str, Any] = {
+        "name": entry.name,
+        "source": source,
+        "checksum": table.checksum,
+        "extra": {name: cells for name, cells in table.columns.items() if name in unread},
+    }
+    facts |= zip(made.sides, texts, strict=True)
     if entry.kind == "labelled":
         facts["label"] = _read_gold(entry, table, roles["label"]).astype(int).tolist()
         facts["classes"] = tuple(entry.classes)
