@@ -12,7 +12,6 @@ from workbench.config._settings import (
     Seed,
     Share,
     Unit,
-    read_profiles,
 )
 from workbench.config._training import (
     ContrastiveConfig,
@@ -30,7 +29,6 @@ class RankEncoderConfig(ContrastiveConfig):
     """RankEncoder; the defaults are the paper's, with the published SimCSE of BERT-base as E1."""
 
     method = "rankencoder"
-    profiles = read_profiles("rankencoder")
 
     base: Annotated[str, MinLen(1)] = "princeton-nlp/unsup-simcse-bert-base-uncased"
     """E1, whose rank vectors are the targets: folder of a run or encoder, bundled name, hub id, or

@@ -64,7 +64,7 @@ Value = BeforeValidator(current_value)
 def read_profiles(method: str) -> dict[str, Values]:
     """Return profile -> the settings that data/profiles.toml has for it."""
     profiles = {}
-    for name, own in _PROFILES[method].items():
+    for name, own in _PROFILES.get(method, {}).items():
         shared = [_PROFILES["like"][other] for other in own.get("like", [])]
         values = dict(ChainMap(own, *shared))  # the first that has a setting decides
         values.pop("like", None)
@@ -83,7 +83,8 @@ class Settings(BaseModel):
         frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True
     )
     method: ClassVar[str] = ""
-    # Profile name -> the settings in which it differs from the defaults of the fields.
+    # Profile name -> the settings in which it differs from the defaults of the fields; a method
+    # that data/profiles.toml does not have inherits those of its parent.
     profiles: ClassVar[dict[str, Values]] = {}
     # Settings that do not change what is computed.
     outside_digest: ClassVar[set[str]] = {*_NAMES["outside_digest"]}
@@ -97,6 +98,10 @@ class Settings(BaseModel):
     """every random generator derives from it"""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """where to compute; auto: the best device available"""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_options: Any) -> None:
+        cls.profiles = read_profiles(cls.method) or cls.profiles
 
     def __init__(self, **values: Any) -> None:
         """Read settings by name or alias on top of `profile`.

@@ -19,7 +19,6 @@ from workbench.config._settings import (
     Steps,
     Unit,
     Value,
-    read_profiles,
     setting_text,
 )
 from workbench.errors import SettingError
@@ -72,8 +71,9 @@ SetName = Annotated[
 ]
 Folder = Annotated[str, pydantic.AfterValidator(_whole_path)]
 Suites = Annotated[list[SetName], MinLen(1)]
+Kinds = tuple[str, ...]  # of data sets
 # Setting -> the datasets that it names, and the kinds that it accepts.
-DataSets = dict[str, tuple[list[str], tuple[str, ...]]]
+DataSets = dict[str, tuple[list[str], Kinds]]
 BatchSize = Annotated[int, Ge(2), Unit("sentences")]
 
 
@@ -177,7 +177,7 @@ class TrainingConfig(Settings):
         return "\n".join(lines)
 
     @property
-    def train_kinds(self) -> tuple[str, ...]:
+    def train_kinds(self) -> Kinds:
         """The kinds of training set that the method can read."""
         return ("sentences",)
 
@@ -245,7 +245,7 @@ class SupervisedConfig(TrainingConfig):
     """[CoSENT sec. IV-C]"""
 
     @property
-    def train_kinds(self) -> tuple[str, ...]:
+    def train_kinds(self) -> Kinds:
         return ("pairs",)
 
 
@@ -272,14 +272,13 @@ class SimCSEConfig(ContrastiveConfig):
 
     method = "simcse"
     added = ContrastiveConfig.added | {"supervised"}
-    profiles = read_profiles("simcse")
 
     supervised: bool = False
     """trains on triplets (anchor, positive, hard negative) instead of two dropout views of a
     sentence [SimCSE eq. 5]"""
 
     @property
-    def train_kinds(self) -> tuple[str, ...]:
+    def train_kinds(self) -> Kinds:
         return ("triplets",) if self.supervised else ("sentences",)
 
     @property

@@ -121,16 +121,15 @@ def read_table(path: Path) -> Table:
     """Return the table in a .tsv.gz of a data root.
 
     It is UTF-8 with one header line; fields are split by one tab, and a quote is text."""
-    content = _read_content(path)
-    records = _parse_plain(_decode(content, path))
-    columns, lines = _make_columns(records, path, "\t")
-    return Table(columns, str(path), text_checksum(content), lines, "line")
+    text = _read_text(path)
+    columns, lines = _make_columns(_parse_plain(text), path, "\t")
+    return Table(columns, str(path), text_checksum(text), lines, "line")
 
 
 @lru_cache(maxsize=1024)
 def content_checksum(path: Path, _checksum: str) -> str:
     """Return the checksum of `read_table` without parsing the file."""
-    return text_checksum(_read_content(path))
+    return text_checksum(_read_text(path))
 
 
 def own_file(name: str | Path) -> Path | None:
@@ -164,7 +163,7 @@ def _read_file(path: Path, _checksum: str) -> Table:
     ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
     if ending == "parquet":
         return _read_parquet(path)
-    text = _decode(_read_content(path), path)
+    text = _read_text(path)
     if ending == "jsonl":
         return _read_objects(text, path)
     if ending == "txt":
@@ -243,8 +242,8 @@ def _read_delimited(text: str, path: Path, ending: str) -> tuple[Texts, Sequence
     return columns, lines
 
 
-def _read_content(path: Path) -> bytes:
-    """Return the content of a file in UTF-8, with lines ended by LF."""
+def _read_text(path: Path) -> str:
+    """Return the text of a file, with lines ended by LF."""
     try:
         content = path.read_bytes()
         if path.suffix.lower() == ".gz":
@@ -261,15 +260,11 @@ def _read_content(path: Path) -> bytes:
         # A header or a first sentence that ends with CR alone, as in Excel for Mac: all rows do.
         if b"\r" in content.partition(b"\n")[0]:
             content = content.replace(b"\r", b"\n")
-    return content
-
-
-def _decode(content: bytes, path: Path) -> str:
     wrong = content.find(b"\0")  # perhaps UTF-16 without its mark
-    text = ""
     try:
         text = content.decode()
     except UnicodeDecodeError as problem:
+        text = ""
         wrong = problem.start
     if wrong >= 0:
         line = content.count(b"\n", 0, wrong) + 1
