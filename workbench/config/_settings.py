@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 Values = dict[str, Any]
 
 
-def _read_data(name: str) -> Values:
+def read_data(name: str) -> Values:
+    """Return the tables of a TOML file of the project's data."""
     return tomllib.loads((project_path("data") / name).read_text(encoding="utf-8"))
 
 
-PUBLISHED = _read_data("checkpoints.toml")  # how published checkpoints are read
-_PROFILES = _read_data("profiles.toml")
-_NAMES = _read_data("setting_names.toml")
+PUBLISHED = read_data("checkpoints.toml")  # how published checkpoints are read
+_PROFILES = read_data("profiles.toml")
+_NAMES = read_data("setting_names.toml")
 ALIASES: dict[str, str] = _NAMES["others"]  # other name -> setting, of all methods
 _FORMER: dict[str, str] = _NAMES["former"]  # name or value -> the one that counts in a digest
 _PRESENT = {former: name for name, former in _FORMER.items()}

@@ -1,13 +1,12 @@
 """The catalogue of data sets, data/catalogue.toml."""
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from workbench.config import read_data
 from workbench.errors import DataError, did_you_mean
-from workbench.files import project_path
 
 Kind = Literal["sentences", "pairs", "triplets", "labelled", "transfer tasks"]
 
@@ -75,7 +74,7 @@ def _read_sets() -> Iterator[DataSet]:
 
 
 # All tables of the file; those on a user's own columns are read in _roles.py.
-TABLES = tomllib.loads((project_path("data") / "catalogue.toml").read_text(encoding="utf-8"))
+TABLES = read_data("catalogue.toml")
 CATALOGUE: Mapping[str, DataSet] = {entry.name: entry for entry in _read_sets()}
 # Transfer task -> the set of each split; "all" is cut into folds.
 TRANSFER: Mapping[str, Mapping[str, str]] = TABLES["transfer"]

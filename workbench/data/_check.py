@@ -54,25 +54,30 @@ def unusable(table: pd.DataFrame) -> dict[str, str]:
 
 
 def _check(name: str, columns: Columns, scale: Scale) -> dict[str, Any]:
-    row = {"name": name, "kind": "", "status": "missing", "rows": None, "problem": ""}
+    kind = ""
+    status = "missing"
+    rows = None
+    problem = ""
     try:
         entry = None if own_file(name) else find_set(name)
         if entry and not local_root(entry):
-            row["kind"] = entry.kind
-            row["rows"] = entry.rows or None
-            return row | ({"status": "hub"} if entry.hub else {"problem": "set WORKBENCH_DATA"})
-        row["status"] = "damaged"
-        row["kind"] = kinds_of(name, columns)[0]
-        data = load_data(name) if entry else load_data(name, columns=columns, scale=scale)
+            kind = entry.kind
+            rows = entry.rows or None
+            status = "hub" if entry.hub else "missing"
+            problem = "" if entry.hub else "set WORKBENCH_DATA"
+        else:
+            status = "damaged"
+            kind = kinds_of(name, columns)[0]
+            data = load_data(name) if entry else load_data(name, columns=columns, scale=scale)
+            status = "own file" if entry is None else "bundled" if entry.bundled else "local"
+            rows = len(data)
+            if entry and entry.rows not in (0, rows):
+                problem = f"published: {entry.rows} rows"
+            if isinstance(data, Pairs) and np.ptp(data.gold) == 0:
+                problem = "the score is the same in every row: no correlation can be computed"
     except DataError as error:
-        return row | {"problem": str(error)}
-    row["status"] = "own file" if entry is None else "bundled" if entry.bundled else "local"
-    row["rows"] = len(data)
-    if entry and entry.rows not in (0, len(data)):
-        row["problem"] = f"published: {entry.rows} rows"
-    if isinstance(data, Pairs) and np.ptp(data.gold) == 0:
-        row["problem"] = "the score is the same in every row: no correlation can be computed"
-    return row
+        problem = str(error)
+    return {"name": name, "kind": kind, "status": status, "rows": rows, "problem": problem}
 
 
 def report(data: AnySet) -> list[str]:
