@@ -125,7 +125,7 @@ def _download_files(name: str, revision: str | None, files: list[str]) -> Path:
 
 def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     """Return the checkpoint that encoder.json and the files of a SentenceTransformer describe."""
-    usage = UsageFile()
+    usage = UsageFile.model_validate({})
     modules: Modules = []
     skips_prompt = False
     foreign = []
@@ -203,7 +203,7 @@ def _with_pooling(checkpoint: Checkpoint, usage: EncodingSpec, modules: Modules)
         foreign += [kind for kind in config.architectures if "ForSequenceClassification" in kind]
     # "sentence_bert_config.json", formerly also "sentence_roberta_config.json", ...
     files = sorted(checkpoint.folder.glob("sentence_*_config.json")) if kinds else []
-    cuts = read_file(files[0], TransformerFile) if files else TransformerFile()
+    cuts = read_file(files[0], TransformerFile) if files else TransformerFile.model_validate({})
     tokenizer = read_file(checkpoint.folder / "tokenizer_config.json", OtherFile)
     # Other kinds of models cut as their tokenizer says.
     limit = cuts.max_seq_length or tokenizer.model_max_length
