@@ -19,6 +19,7 @@ from workbench.config._settings import (
     Steps,
     Unit,
     Value,
+    Values,
     setting_text,
 )
 from workbench.errors import SettingError
@@ -43,7 +44,7 @@ BUNDLED_MODELS = {"world-encoder": "world", "world-teacher": "world", "english-e
 
 # Your own encoder and data: no recipe is known to help, so the start competes, and a ruined
 # training ends.
-OWN_DATA: dict[str, Any] = {"keep_start": True, "stop_below_start": 3.0}
+OWN_DATA: Values = {"keep_start": True, "stop_below_start": 3.0}
 
 
 def whole_encoder(name: str) -> str:
@@ -146,7 +147,7 @@ class TrainingConfig(Settings):
     """training processes (one per GPU); each takes an equal share of the batch"""
 
     @classmethod
-    def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> Values:
         """Return a profile's values, changed for an encoder and for data of your own."""
         values = super().profile_values(profile)
         given = given or {}

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Iterable, Mapping
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,13 +12,13 @@ from workbench.data._catalogue import CATALOGUE, TRANSFER, find_set
 from workbench.data._loading import kinds_of, load_data, local_root
 from workbench.data._roles import Columns, Scale
 from workbench.data._sets import AnySet, LabelledSentences, Pairs
-from workbench.data._tables import own_file, write_table
+from workbench.data._tables import Facts, own_file, write_table
 from workbench.errors import DataError
 from workbench.files import PACKAGE, set_name
 from workbench.metrics import FEWEST_TARGETS, ranking_groups
 
 
-def describe(name: str) -> dict[str, Any]:
+def describe(name: str) -> Facts:
     """Return the catalogue's facts about a set: kind, title, rows, scale, source, licence, ..."""
     entry = find_set(name)
     source = "bundled" if entry.bundled else "local or hub" if entry.hub else "local"
@@ -53,7 +52,7 @@ def unusable(table: pd.DataFrame) -> dict[str, str]:
     return dict(zip(broken["name"], broken["problem"], strict=True))
 
 
-def _check(name: str, columns: Columns, scale: Scale) -> dict[str, Any]:
+def _check(name: str, columns: Columns, scale: Scale) -> Facts:
     kind = ""
     status = "missing"
     rows = None

@@ -11,7 +11,7 @@ import pandas as pd
 from workbench.config import SEVEN_STS
 from workbench.data._catalogue import TRANSFER, DataSet, Kind
 from workbench.data._roles import ROLES, Columns, Scale, read_roles
-from workbench.data._tables import Table, Texts, table_of
+from workbench.data._tables import Facts, Table, Texts, table_of
 from workbench.errors import DataError
 from workbench.files import text_checksum
 from workbench.metrics import ranking_groups
@@ -187,7 +187,7 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
     sides = [column for role, column in roles.items() if role not in ("score", "label", "subset")]
     texts = [_read_sentences(entry, table, column) for column in sides]
     unread = table.columns.keys() - roles.values()
-    facts: dict[str, Any] = {
+    facts: Facts = {
         "name": entry.name,
         "source": source,
         "checksum": table.checksum,

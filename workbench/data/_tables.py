@@ -22,6 +22,8 @@ import pandas as pd
 from workbench.errors import DataError, unknown_name
 from workbench.files import OWN_FILES, atomic_path, file_checksum, text_checksum
 
+Facts = dict[str, Any]
+Roles = Mapping[str, str]  # role -> column
 Texts = dict[str, list[str]]  # column -> its cells
 Records = dict[int, list[str]]  # first line -> the fields of a row
 
@@ -62,7 +64,7 @@ class Table:
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    def require(self, roles: Mapping[str, str]) -> None:
+    def require(self, roles: Roles) -> None:
         """Raise DataError, with the nearest name, for the column of a role that does not exist."""
         for name in roles.values():
             if name not in self.columns:
@@ -453,7 +455,7 @@ def write_table(path: Path, columns: Texts) -> None:
         packed.write(table_content(columns))
 
 
-def read_manifest(root: Path) -> dict[str, dict[str, Any]]:
+def read_manifest(root: Path) -> dict[str, Facts]:
     """Return the entries of the MANIFEST.json of `root` by file, {} if there is none."""
     path = root / "MANIFEST.json"
     if not path.is_file():
