@@ -18,34 +18,19 @@ from pydantic import (
     TypeAdapter,
 )
 
+from workbench.config import PUBLISHED
 from workbench.errors import EncoderError, first_problem
+
+Modules = list[tuple[str, Path]]  # kind and folder of each
 
 _LOG = logging.getLogger("workbench")
 
 SETTINGS_FILE = "encoder.json"
 USAGE_FILE = "config_sentence_transformers.json"
-# The mode of a Pooling module -> its flag in the files of sentence-transformers 2 to 5, in their
-# order.
-FLAGS = {
-    "cls": "pooling_mode_cls_token",
-    "max": "pooling_mode_max_tokens",
-    "mean": "pooling_mode_mean_tokens",
-    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
-    "weightedmean": "pooling_mode_weightedmean_tokens",
-    "lasttoken": "pooling_mode_lasttoken",
-}
-# Each pooling as modules of a SentenceTransformer; a mode of FLAGS stands for a Pooling module in
-# that mode. No module of theirs reads the [MASK] of a template.
-STEPS: dict[str, tuple[str, ...]] = {
-    "cls": ("cls",),
-    "mean": ("mean",),
-    "max": ("max",),
-    "last": ("lasttoken",),
-    "pooler": ("cls", "Dense"),
-    "avg_first_last": ("WeightedLayerPooling", "mean"),
-    "avg_embedding_last": ("WeightedLayerPooling", "mean"),
-    "mask": ("MaskPooling",),
-}
+# The mode of a Pooling module -> its flag in the files of sentence-transformers 2 to 5.
+FLAGS: dict[str, str] = PUBLISHED["flags"]
+# Each pooling as modules of a SentenceTransformer; a mode of FLAGS stands for a Pooling module.
+STEPS: dict[str, list[str]] = PUBLISHED["steps"]
 # The mode of a Pooling module -> the pooling that is this module alone.
 PLAIN_POOLINGS: dict[str, Any] = {
     steps[0]: pooling for pooling, steps in STEPS.items() if {*steps} <= {*FLAGS}
@@ -205,13 +190,13 @@ def _drop_nulls(content: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in content.items() if value is not None}
 
 
-def read_modules(root: Path) -> tuple[list[tuple[str, Path]], bool]:
+def read_modules(root: Path) -> tuple[Modules, bool]:
     """Return kind and folder of each module, and whether the pooling skips the prompt.
 
     The kind of a Pooling module is its mode. Raises EncoderError for files that no Encoder reads.
     """
     path = root / "modules.json"
-    modules = []
+    modules: Modules = []
     skips_prompt = False
     for module in read_file(path, list[_Module]):
         if not module.type.startswith(("sentence_transformers.", "workbench.encoder.MaskPooling")):

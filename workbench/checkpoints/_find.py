@@ -11,6 +11,7 @@ from workbench.checkpoints._files import (
     SETTINGS_FILE,
     STEPS,
     USAGE_FILE,
+    Modules,
     OtherFile,
     TransformerFile,
     UsageFile,
@@ -64,11 +65,8 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
         revision = revision or PUBLISHED["safetensors"].get(plain)
         root = _download_files(plain, revision, files)
         source = f"hub:{plain}@{root.name}"
-    return _leave_to_st(root, name, source) if is_st else _inspect(root, name, source)
-
-
-def _leave_to_st(root: Path, name: str, source: str) -> Checkpoint:
-    """Return a checkpoint that SentenceTransformer itself will load."""
+    if not is_st:
+        return _inspect(root, name, source)
     kind = _model_type(root)
     # SentenceTransformer would replace such a model by a mean over tokens.
     if kind != SENTENCE_TRANSFORMER:
@@ -128,7 +126,7 @@ def _download_files(name: str, revision: str | None, files: list[str]) -> Path:
 def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     """Return the checkpoint that encoder.json and the files of a SentenceTransformer describe."""
     usage = UsageFile.model_validate({})
-    modules: list[tuple[str, Path]] = []
+    modules: Modules = []
     skips_prompt = False
     foreign = []
     model_type = _model_type(root)
@@ -172,9 +170,7 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     return _with_pooling(checkpoint, spec, modules)
 
 
-def _with_pooling(
-    checkpoint: Checkpoint, usage: EncodingSpec, modules: list[tuple[str, Path]]
-) -> Checkpoint:
+def _with_pooling(checkpoint: Checkpoint, usage: EncodingSpec, modules: Modules) -> Checkpoint:
     """Return the checkpoint of a transformer with its pooling, its layers and its limit.
 
     usage: prompt and similarity of the SentenceTransformer. modules: without the last Normalize.
@@ -206,10 +202,8 @@ def _with_pooling(
         config = read_file(checkpoint.folder / "config.json", OtherFile)
         foreign += [kind for kind in config.architectures if "ForSequenceClassification" in kind]
     # "sentence_bert_config.json", formerly also "sentence_roberta_config.json", ...
-    files = sorted(checkpoint.folder.glob("sentence_*_config.json"))
-    cuts = TransformerFile.model_validate({})
-    if kinds and files:
-        cuts = read_file(files[0], TransformerFile)
+    files = sorted(checkpoint.folder.glob("sentence_*_config.json")) if kinds else []
+    cuts = read_file(files[0], TransformerFile) if files else TransformerFile.model_validate({})
     tokenizer = read_file(checkpoint.folder / "tokenizer_config.json", OtherFile)
     # Other kinds of models cut as their tokenizer says.
     limit = cuts.max_seq_length or tokenizer.model_max_length

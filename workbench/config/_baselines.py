@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge
 
-from workbench.config._settings import Count, Settings, Unit, read_profiles
+from workbench.config._settings import Count, Settings, Unit
 from workbench.config._training import SEVEN_STS, DataSets, EncoderName, Pooling, SetName, Suites
 
 
@@ -13,7 +13,6 @@ class BaselineConfig(Settings):
     """A pooling of a pretrained encoder, its whitening, its static word embeddings, or tf-idf."""
 
     method = "base"
-    profiles = read_profiles("base")
 
     profile: str = "as-it-is"
     kind: Literal["pooling", "whitening", "static", "tfidf"] = "pooling"

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._settings import Count, Positive, Unit, read_profiles
+from workbench.config._settings import Count, Positive, Unit
 from workbench.config._training import ContrastiveConfig, SetName
 
 Compose = Literal["positive", "anchor", "both", "none"]
@@ -17,7 +17,6 @@ class CompCSEConfig(ContrastiveConfig):
     """CompCSE; the defaults are the published settings of BERT-base."""
 
     method = "compcse"
-    profiles = read_profiles("compcse")
 
     temperature: Positive = 0.05
     """[CompCSE eq. 1; value: SimCSE's]"""

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._settings import Cut, Positive, Unit, Value, read_profiles
-from workbench.config._training import Pooling, SetName, Suites, SupervisedConfig
+from workbench.config._settings import Cut, Positive, Unit, Value
+from workbench.config._training import Kinds, Pooling, SetName, Suites, SupervisedConfig
 
 Architecture = Annotated[Literal["bi-encoder", "cross-encoder"], Value]
 Objective = Literal["cosent", "mse", "softmax", "contrastive", "triplet", "cross_entropy"]
@@ -16,7 +16,6 @@ class CoSENTConfig(SupervisedConfig):
     """CoSENT and its baselines; the defaults are the published settings of supervised training."""
 
     method = "cosent"
-    profiles = read_profiles("cosent")
 
     architecture: Architecture = "bi-encoder"
     """bi-encoder: cosine of two sentence vectors; cross-encoder: a score of both sentences together
@@ -55,7 +54,7 @@ class CoSENTConfig(SupervisedConfig):
     """pairs per step, over all processes [CoSENT sec. IV-C]"""
 
     @property
-    def train_kinds(self) -> tuple[str, ...]:
+    def train_kinds(self) -> Kinds:
         return ("pairs", "triplets") if self.objective == "triplet" else ("pairs",)
 
     def require_pooling(self, own: Pooling | None) -> None:

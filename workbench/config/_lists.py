@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from workbench.config._settings import Positive, Unit, read_profiles
+from workbench.config._settings import Positive, Unit
 from workbench.config._training import SetName, Suites, SupervisedConfig
 
 ListLoss = Literal["listnet", "listmle", "cosent", "approx_ndcg"]
@@ -14,7 +14,6 @@ class ListsConfig(SupervisedConfig):
     """Losses over the graded targets of each query, with the optimisation of CoSENT's paper."""
 
     method = "lists"
-    profiles = read_profiles("lists")
 
     ranking: ListLoss = "listnet"
     """the loss of a list; listnet reads the values of gold, the others its order, approx_ndcg with

@@ -7,7 +7,8 @@ import pydantic
 from workbench.config._compcse import CompCSEConfig, Compose
 from workbench.config._rankcse import RankCSEConfig
 from workbench.config._rankencoder import RankEncoderConfig
-from workbench.config._settings import Count, NonNegative, Share, read_profiles
+from workbench.config._settings import Count, NonNegative, Share
+from workbench.config._training import Kinds
 
 
 class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
@@ -18,7 +19,6 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     """
 
     method = "mixed"
-    profiles = read_profiles("mixed")
 
     compose: Compose = "none"
     subvector: Count | None = None
@@ -52,7 +52,7 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
         return self.uses_scores or bool(self.cosent)
 
     @property
-    def train_kinds(self) -> tuple[str, ...]:
+    def train_kinds(self) -> Kinds:
         """The kinds of training set: scored pairs if CoSENT reads gold, otherwise sentences.
 
         With pairs, the lists of other terms are of the sentences of both sides."""

@@ -11,7 +11,6 @@ from workbench.config._settings import (
     NonNegative,
     OptionalCut,
     Positive,
-    read_profiles,
 )
 from workbench.config._training import BatchSize, ContrastiveConfig, EncoderName, Folder, Pooling
 
@@ -23,7 +22,6 @@ class RankCSEConfig(ContrastiveConfig):
 
     method = "rankcse"
     added = ContrastiveConfig.added | {"consistency_after_mlp"}
-    profiles = read_profiles("rankcse")
 
     batch_size: BatchSize = 128
     """[RankCSE table 9]"""

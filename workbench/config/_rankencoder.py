@@ -12,7 +12,6 @@ from workbench.config._settings import (
     Seed,
     Share,
     Unit,
-    read_profiles,
 )
 from workbench.config._training import (
     ContrastiveConfig,
@@ -23,12 +22,13 @@ from workbench.config._training import (
     whole_encoder,
 )
 
+Bound = Annotated[float | None, Ge(-1), Le(1)]
+
 
 class RankEncoderConfig(ContrastiveConfig):
     """RankEncoder; the defaults are the paper's, with the published SimCSE of BERT-base as E1."""
 
     method = "rankencoder"
-    profiles = read_profiles("rankencoder")
 
     base: Annotated[str, MinLen(1)] = "princeton-nlp/unsup-simcse-bert-base-uncased"
     """E1, whose rank vectors are the targets: folder of a run or encoder, bundled name, hub id, or
@@ -63,10 +63,10 @@ class RankEncoderConfig(ContrastiveConfig):
     5]"""
     rank_weight: NonNegative = 0.05
     """lambda_train, weight of the rank loss [RankEncoder sec. 4.3]"""
-    lower: Annotated[float | None, Ge(-1), Le(1)] = 0.5
+    lower: Bound = 0.5
     """tau_l: pairs below this rank similarity are left out; none: no bound [RankEncoder sec.
     4.3]"""
-    upper: Annotated[float | None, Ge(-1), Le(1)] = 0.8
+    upper: Bound = 0.8
     """tau_u: pairs above it are left out; none: no bound [RankEncoder sec. 4.3]"""
     inference_weight: Share = 0.1
     """lambda_inf: share of the rank similarity at test [RankEncoder sec. 4.3]"""

@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 Values = dict[str, Any]
 
 
-def _read_data(name: str) -> Values:
+def read_data(name: str) -> Values:
+    """Return the tables of a TOML file of the project's data."""
     return tomllib.loads((project_path("data") / name).read_text(encoding="utf-8"))
 
 
-PUBLISHED = _read_data("checkpoints.toml")  # how published checkpoints are read
-_PROFILES = _read_data("profiles.toml")
-_NAMES = _read_data("setting_names.toml")
+PUBLISHED = read_data("checkpoints.toml")  # how published checkpoints are read
+_PROFILES = read_data("profiles.toml")
+_NAMES = read_data("setting_names.toml")
 ALIASES: dict[str, str] = _NAMES["others"]  # other name -> setting, of all methods
 _FORMER: dict[str, str] = _NAMES["former"]  # name or value -> the one that counts in a digest
 _PRESENT = {former: name for name, former in _FORMER.items()}
@@ -64,7 +65,7 @@ Value = BeforeValidator(current_value)
 def read_profiles(method: str) -> dict[str, Values]:
     """Return profile -> the settings that data/profiles.toml has for it."""
     profiles = {}
-    for name, own in _PROFILES[method].items():
+    for name, own in _PROFILES.get(method, {}).items():
         shared = [_PROFILES["like"][other] for other in own.get("like", [])]
         values = dict(ChainMap(own, *shared))  # the first that has a setting decides
         values.pop("like", None)
@@ -83,25 +84,11 @@ class Settings(BaseModel):
         frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True
     )
     method: ClassVar[str] = ""
-    # Profile name -> the settings in which it differs from the defaults of the fields.
+    # Profile name -> the settings in which it differs from the defaults of the fields; a method
+    # that data/profiles.toml does not have inherits those of its parent.
     profiles: ClassVar[dict[str, Values]] = {}
-    # Settings that do not change what is computed: two runs that differ in these alone share a
-    # digest.
-    outside_digest: ClassVar[set[str]] = {
-        "profile",
-        "seed",
-        "device",
-        "num_processes",
-        "cache",
-        "base_root",
-    }
-    outside_digest |= {
-        "mini_batch_size",
-        "mini_batch_tokens",
-        "logging_steps",
-        "save_steps",
-        "report_to",
-    }
+    # Settings that do not change what is computed.
+    outside_digest: ClassVar[set[str]] = {*_NAMES["outside_digest"]}
     # Settings added after runs had been made: at their default they do not count, so that those
     # keep their names.
     added: ClassVar[set[str]] = {"mlm_weight"}
@@ -112,6 +99,10 @@ class Settings(BaseModel):
     """every random generator derives from it"""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """where to compute; auto: the best device available"""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_options: Any) -> None:
+        cls.profiles = read_profiles(cls.method) or cls.profiles
 
     def __init__(self, **values: Any) -> None:
         """Read settings by name or alias on top of `profile`.
@@ -273,11 +264,14 @@ class Settings(BaseModel):
                 source = "set for this run"
             elif name in of_profile and not is_paper:
                 source = f"our choice for {self.profile!r}"
-            row = {"setting": name, "value": getattr(self, name)}
-            row["unit"] = "".join(mark.unit for mark in field.metadata if isinstance(mark, Unit))
-            row["allowed"] = _describe_schema(schemas[name])
-            row["meaning"] = meaning
-            row["source"] = source
+            row = {
+                "setting": name,
+                "value": getattr(self, name),
+                "unit": "".join(mark.unit for mark in field.metadata if isinstance(mark, Unit)),
+                "allowed": _describe_schema(schemas[name]),
+                "meaning": meaning,
+                "source": source,
+            }
             rows.append(row)
         return pd.DataFrame(rows)
 

@@ -19,7 +19,7 @@ from workbench.config._settings import (
     Steps,
     Unit,
     Value,
-    read_profiles,
+    Values,
     setting_text,
 )
 from workbench.errors import SettingError
@@ -44,7 +44,7 @@ BUNDLED_MODELS = {"world-encoder": "world", "world-teacher": "world", "english-e
 
 # Your own encoder and data: no recipe is known to help, so the start competes, and a ruined
 # training ends.
-OWN_DATA: dict[str, Any] = {"keep_start": True, "stop_below_start": 3.0}
+OWN_DATA: Values = {"keep_start": True, "stop_below_start": 3.0}
 
 
 def whole_encoder(name: str) -> str:
@@ -72,8 +72,9 @@ SetName = Annotated[
 ]
 Folder = Annotated[str, pydantic.AfterValidator(_whole_path)]
 Suites = Annotated[list[SetName], MinLen(1)]
+Kinds = tuple[str, ...]  # of data sets
 # Setting -> the datasets that it names, and the kinds that it accepts.
-DataSets = dict[str, tuple[list[str], tuple[str, ...]]]
+DataSets = dict[str, tuple[list[str], Kinds]]
 BatchSize = Annotated[int, Ge(2), Unit("sentences")]
 
 
@@ -146,7 +147,7 @@ class TrainingConfig(Settings):
     """training processes (one per GPU); each takes an equal share of the batch"""
 
     @classmethod
-    def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> Values:
         """Return a profile's values, changed for an encoder and for data of your own."""
         values = super().profile_values(profile)
         given = given or {}
@@ -177,7 +178,7 @@ class TrainingConfig(Settings):
         return "\n".join(lines)
 
     @property
-    def train_kinds(self) -> tuple[str, ...]:
+    def train_kinds(self) -> Kinds:
         """The kinds of training set that the method can read."""
         return ("sentences",)
 
@@ -245,7 +246,7 @@ class SupervisedConfig(TrainingConfig):
     """[CoSENT sec. IV-C]"""
 
     @property
-    def train_kinds(self) -> tuple[str, ...]:
+    def train_kinds(self) -> Kinds:
         return ("pairs",)
 
 
@@ -272,14 +273,13 @@ class SimCSEConfig(ContrastiveConfig):
 
     method = "simcse"
     added = ContrastiveConfig.added | {"supervised"}
-    profiles = read_profiles("simcse")
 
     supervised: bool = False
     """trains on triplets (anchor, positive, hard negative) instead of two dropout views of a
     sentence [SimCSE eq. 5]"""
 
     @property
-    def train_kinds(self) -> tuple[str, ...]:
+    def train_kinds(self) -> Kinds:
         return ("triplets",) if self.supervised else ("sentences",)
 
     @property

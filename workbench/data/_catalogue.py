@@ -1,13 +1,13 @@
 """The catalogue of data sets, data/catalogue.toml."""
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from workbench.config import read_data
+from workbench.data._tables import Facts, Roles
 from workbench.errors import DataError, did_you_mean
-from workbench.files import project_path
 
 Kind = Literal["sentences", "pairs", "triplets", "labelled", "transfer tasks"]
 
@@ -21,7 +21,7 @@ class DataSet:
     title: str
     files: Sequence[str]  # below the data root; several are joined
     licence: str
-    roles: Mapping[str, str]  # "score", "sentence1", "subset", ... -> column
+    roles: Roles  # "score", "sentence1", "subset", ... -> column
     rows: int = 0  # as published; 0: not stated
     scale: Sequence[float] | None = None  # the range of the gold scores
     ids: Sequence[str] = ()  # the columns that identify a pair; without them its row number does
@@ -61,7 +61,7 @@ def _read_sets() -> Iterator[DataSet]:
 
     The name of the part replaces "{part}", and a table with a value per part becomes this value."""
     for own in TABLES["set"]:
-        facts: dict[str, Any] = {"hub": {}}
+        facts: Facts = {"hub": {}}
         shared = [TABLES["like"][name] for name in own.pop("like", [])]
         for source in (*shared, own):
             hub = facts["hub"] | source.get("hub", {})
@@ -75,7 +75,7 @@ def _read_sets() -> Iterator[DataSet]:
 
 
 # All tables of the file; those on a user's own columns are read in _roles.py.
-TABLES = tomllib.loads((project_path("data") / "catalogue.toml").read_text(encoding="utf-8"))
+TABLES = read_data("catalogue.toml")
 CATALOGUE: Mapping[str, DataSet] = {entry.name: entry for entry in _read_sets()}
 # Transfer task -> the set of each split; "all" is cut into folds.
 TRANSFER: Mapping[str, Mapping[str, str]] = TABLES["transfer"]

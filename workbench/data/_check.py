@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Iterable, Mapping
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,39 +12,18 @@ from workbench.data._catalogue import CATALOGUE, TRANSFER, find_set
 from workbench.data._loading import kinds_of, load_data, local_root
 from workbench.data._roles import Columns, Scale
 from workbench.data._sets import AnySet, LabelledSentences, Pairs
-from workbench.data._tables import own_file, write_table
+from workbench.data._tables import Facts, own_file, write_table
 from workbench.errors import DataError
-from workbench.files import set_name
+from workbench.files import PACKAGE, set_name
 from workbench.metrics import FEWEST_TARGETS, ranking_groups
 
-# Kind of a file -> the methods that train on it, with the settings they need from english-encoder.
-_TRAINERS = {
-    "pairs": ["cosent", "lists"],
-    "triplets": ["cosent objective=triplet", "simcse pooling=mean supervised=true"],
-    "sentences": [
-        "simcse pooling=mean",
-        "compcse pooling=mean",
-        "rankcse teachers=english-encoder pooling=mean",
-        "rankencoder pooling=mean base=english-encoder",
-    ],
-}
-# Below the commands for unlabelled sentences.
-_NOT_MEASURED = [
-    "They suit an encoder that was not yet tuned for similarity. They have not been measured to "
-    "help one that was",
-    "(such as all-MiniLM), and may lower it: a run keeps its start if dev never gains, and says if "
-    "it is worse.",
-]
 
-
-def describe(name: str) -> dict[str, Any]:
+def describe(name: str) -> Facts:
     """Return the catalogue's facts about a set: kind, title, rows, scale, source, licence, ..."""
     entry = find_set(name)
-    facts = dict(vars(entry))
-    facts["rows"] = entry.rows or ""
-    facts["scale"] = "{:g} to {:g}".format(*entry.scale) if entry.scale else ""
-    facts["source"] = "bundled" if entry.bundled else "local or hub" if entry.hub else "local"
-    return facts
+    source = "bundled" if entry.bundled else "local or hub" if entry.hub else "local"
+    scale = "{:g} to {:g}".format(*entry.scale) if entry.scale else ""
+    return vars(entry) | {"rows": entry.rows or "", "scale": scale, "source": source}
 
 
 def check(
@@ -74,26 +52,31 @@ def unusable(table: pd.DataFrame) -> dict[str, str]:
     return dict(zip(broken["name"], broken["problem"], strict=True))
 
 
-def _check(name: str, columns: Columns, scale: Scale) -> dict[str, Any]:
-    row = {"name": name, "kind": "", "status": "missing", "rows": None, "problem": ""}
+def _check(name: str, columns: Columns, scale: Scale) -> Facts:
+    kind = ""
+    status = "missing"
+    rows = None
+    problem = ""
     try:
         entry = None if own_file(name) else find_set(name)
         if entry and not local_root(entry):
-            row["kind"] = entry.kind
-            row["rows"] = entry.rows or None
-            return row | ({"status": "hub"} if entry.hub else {"problem": "set WORKBENCH_DATA"})
-        row["status"] = "damaged"
-        row["kind"] = kinds_of(name, columns)[0]
-        data = load_data(name) if entry else load_data(name, columns=columns, scale=scale)
+            kind = entry.kind
+            rows = entry.rows or None
+            status = "hub" if entry.hub else "missing"
+            problem = "" if entry.hub else "set WORKBENCH_DATA"
+        else:
+            status = "damaged"
+            kind = kinds_of(name, columns)[0]
+            data = load_data(name) if entry else load_data(name, columns=columns, scale=scale)
+            status = "own file" if entry is None else "bundled" if entry.bundled else "local"
+            rows = len(data)
+            if entry and entry.rows not in (0, rows):
+                problem = f"published: {entry.rows} rows"
+            if isinstance(data, Pairs) and np.ptp(data.gold) == 0:
+                problem = "the score is the same in every row: no correlation can be computed"
     except DataError as error:
-        return row | {"problem": str(error)}
-    row["status"] = "own file" if entry is None else "bundled" if entry.bundled else "local"
-    row["rows"] = len(data)
-    if entry and entry.rows not in (0, len(data)):
-        row["problem"] = f"published: {entry.rows} rows"
-    if isinstance(data, Pairs) and np.ptp(data.gold) == 0:
-        row["problem"] = "the score is the same in every row: no correlation can be computed"
-    return row
+        problem = str(error)
+    return {"name": name, "kind": kind, "status": status, "rows": rows, "problem": problem}
 
 
 def report(data: AnySet) -> list[str]:
@@ -123,26 +106,14 @@ def training_commands(file: str, kind: str, options: str = "") -> list[str]:
     """Return a sentence and the commands that train on your own file.
 
     options: Those of `workbench data split`."""
-    name = set_name(file)
-    train, dev, test = (
-        shlex.quote(f"parts/{name}-{part}.tsv.gz") for part in ("train", "dev", "test")
-    )
-    lines = ["train on it, with scored pairs of your own as dev and suites if you have some:"]
-    held_out = "dev=world-dev suites=ladders-all"
-    if kind == "pairs":
-        lines = [
-            "These pairs can serve as dev and test sets for any method, or train CoSENT (on the "
-            "order of all pairs) or lists "
-            f"(on the order within each query of {FEWEST_TARGETS} targets or more):"
-        ]
-        held_out = f"dev={dev} suites={test}"
-    if kind == "pairs" or options:
-        lines.append(f"workbench data split {shlex.quote(file)} parts {options}".rstrip())
-    else:
-        train = shlex.quote(file)
-    for run in _TRAINERS[kind]:
-        lines.append(f"workbench run {run} encoder=english-encoder train={train} {held_out}")
-    return lines + (_NOT_MEASURED if kind == "sentences" else [])
+    import jinja2
+
+    source = (PACKAGE / "data" / "commands.txt").read_text(encoding="utf-8")
+    facts = {"kind": kind, "options": options, "fewest": FEWEST_TARGETS, "file": shlex.quote(file)}
+    for part in ("train", "dev", "test"):
+        facts[part] = shlex.quote(f"parts/{set_name(file)}-{part}.tsv.gz")
+    text = jinja2.Template(source, trim_blocks=True).render(facts)
+    return text.rstrip().split("\n")
 
 
 def overlaps(sets: Mapping[str, AnySet]) -> list[str]:

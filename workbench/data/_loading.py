@@ -10,7 +10,6 @@ import re
 import tarfile
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +126,7 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
         )
         _LOG.warning(text, config.encoder, words, name)
     # No method trains on labelled sentences: a set of them is refused, as it holds no sentences.
-    is_labelled = name in TRANSFER or name in dataset_names("labelled")
+    is_labelled = name in dataset_names("labelled")
     data = load_data(name, "sentences" if is_labelled else None)
     limit = config.train_limit
     if limit is None:
@@ -149,13 +148,11 @@ def load_dev(config: Any) -> Pairs:
     sets = [load_pairs(name) for name in config.dev_sets]
     if len(sets) == 1:
         return sets[0]
-    first = chain.from_iterable(each.sentence1 for each in sets)
-    second = chain.from_iterable(each.sentence2 for each in sets)
     gold = [(each.gold - each.score_range[0]) / np.ptp(each.score_range) for each in sets]
     return Pairs(
         config.dev,
-        list(first),
-        list(second),
+        [text for each in sets for text in each.sentence1],
+        [text for each in sets for text in each.sentence2],
         np.concatenate(gold),
         subset=[each.name for each in sets for _ in each.gold],
         pair_id=[f"{each.name} {row}" for each in sets for row in each.pair_id],
@@ -253,7 +250,7 @@ def _read_set(entry: DataSet) -> tuple[Table, str]:
         return tables[0], source
     columns = {}
     for name in tables[0].columns:
-        columns[name] = list(chain.from_iterable(table.columns[name] for table in tables))
+        columns[name] = [text for table in tables for text in table.columns[name]]
     checksum = _joint_checksum([table.checksum for table in tables])
     return Table(columns, entry.name, checksum), f"{source} and {len(tables) - 1} more"
 
@@ -269,7 +266,14 @@ def _read_hub(entry: DataSet) -> tuple[Table, str]:
             f"{', '.join(entry.files)}"
         )
     try:
-        columns = _read_archive(entry) if entry.archive else _read_rows(entry)
+        if entry.archive:
+            columns = _read_archive(entry)
+        else:
+            from datasets import load_dataset
+
+            rows = load_dataset(**hub)
+            own = {ours: rows[theirs] for ours, theirs in entry.hub_columns.items()}
+            columns = table_of(own, entry.name).columns
         if entry.hub_labels:
             columns["label"] = [entry.hub_labels.get(label, label) for label in columns["label"]]
     # The hub's clients raise a dozen unrelated types for "not there" and "no network".
@@ -283,14 +287,6 @@ def _read_hub(entry: DataSet) -> tuple[Table, str]:
     place = "/".join(filter(None, [hub["path"], hub.get("data_files")]))
     checksum = text_checksum(table_content(columns))
     return Table(columns, f"hub {hub['path']}", checksum), f"hub {place} at {hub['revision']}"
-
-
-def _read_rows(entry: DataSet) -> Texts:
-    from datasets import load_dataset
-
-    rows = load_dataset(**entry.hub)
-    columns = {ours: rows[theirs] for ours, theirs in entry.hub_columns.items()}
-    return table_of(columns, entry.name).columns
 
 
 def _read_archive(entry: DataSet) -> Texts:

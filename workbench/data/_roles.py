@@ -4,13 +4,12 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from workbench.data._catalogue import TABLES, DataSet, Kind
-from workbench.data._tables import Table, to_number
+from workbench.data._tables import Facts, Roles, Table, to_number
 from workbench.errors import DataError, SettingError
 
-Columns = Mapping[str, str] | None  # role -> column, as a user chose
+Columns = Roles | None  # as a user chose
 Scale = tuple[float, float] | None
 Matches = dict[str, list[str]]  # role -> the columns that may have it, best first
 
@@ -76,7 +75,7 @@ def read_roles(
                 "--columns"
             )
     notes = [f"{role} = {column}" for role, column in roles.items() if role != column]
-    facts: dict[str, Any] = {}
+    facts: Facts = {}
     if kind == "triplets":
         table = table.combine_lists(roles["positive"], roles["negative"])
     if kind == "pairs":
@@ -141,8 +140,8 @@ def _missing_columns(table: Table, kind: Kind, matches: Matches) -> DataError:
 
 
 def _read_scores(
-    roles: Mapping[str, str], table: Table, chosen: Columns, scale: Scale
-) -> tuple[dict[str, Any], Table, str]:
+    roles: Roles, table: Table, chosen: Columns, scale: Scale
+) -> tuple[Facts, Table, str]:
     """Return the range or the classes of scores, a table that has them, and a note."""
     if scale is not None and not (len(scale) == 2 and -math.inf < scale[0] < scale[1] < math.inf):
         raise DataError(
@@ -186,7 +185,7 @@ def _read_scores(
     return {"scale": (lowest, highest)}, table, note
 
 
-def _are_numbered_classes(roles: Mapping[str, str], values: set[float]) -> bool:
+def _are_numbered_classes(roles: Roles, values: set[float]) -> bool:
     """Return whether scores are classes of inference as numbers.
 
     The lowest of these is often the closest. Without a premise, labels of 0 and 1 are those of

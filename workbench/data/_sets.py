@@ -11,7 +11,7 @@ import pandas as pd
 from workbench.config import SEVEN_STS
 from workbench.data._catalogue import TRANSFER, DataSet, Kind
 from workbench.data._roles import ROLES, Columns, Scale, read_roles
-from workbench.data._tables import Table, Texts, table_of
+from workbench.data._tables import Facts, Table, Texts, table_of
 from workbench.errors import DataError
 from workbench.files import text_checksum
 from workbench.metrics import ranking_groups
@@ -186,12 +186,14 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
     made: Any = _KINDS[entry.kind]
     sides = [column for role, column in roles.items() if role not in ("score", "label", "subset")]
     texts = [_read_sentences(entry, table, column) for column in sides]
-    facts: dict[str, Any] = dict(zip(made.sides, texts, strict=True))
-    facts["name"] = entry.name
-    facts["source"] = source
-    facts["checksum"] = table.checksum
     unread = table.columns.keys() - roles.values()
-    facts["extra"] = {name: texts for name, texts in table.columns.items() if name in unread}
+    facts: Facts = {
+        "name": entry.name,
+        "source": source,
+        "checksum": table.checksum,
+        "extra": {name: cells for name, cells in table.columns.items() if name in unread},
+    }
+    facts |= zip(made.sides, texts, strict=True)
     if entry.kind == "labelled":
         facts["label"] = _read_gold(entry, table, roles["label"]).astype(int).tolist()
         facts["classes"] = tuple(entry.classes)
@@ -206,13 +208,13 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
         **facts,
         gold=np.nan_to_num(gold),
         subset=table.columns[roles["subset"]] if "subset" in roles else None,
-        pair_id=_pair_ids(entry, table, len(gold)),
+        pair_id=_pair_ids(entry, table),
         score_range=tuple(scale),
     )
     dropped = len(gold) - len(graded)
     if not dropped:
         return pairs
-    return _take(pairs, graded, source=f"{source} ({dropped} rows without a gold label left out)")
+    return _take(pairs, graded, f" ({dropped} rows without a gold label left out)")
 
 
 def _read_sentences(entry: DataSet, table: Table, column: str) -> list[str]:
@@ -257,12 +259,12 @@ def _read_gold(entry: DataSet, table: Table, column: str) -> np.ndarray:
     return gold
 
 
-def _pair_ids(entry: DataSet, table: Table, count: int) -> list[str]:
+def _pair_ids(entry: DataSet, table: Table) -> list[str]:
     """Return an id per row: the id columns joined by ":", numbered if they repeat.
 
     Without these columns it is the row's number."""
     if not entry.ids or not table.columns.keys() >= {*entry.ids}:
-        return list(map(str, range(count)))
+        return list(map(str, range(len(table))))
     parts = zip(*(table.columns[name] for name in entry.ids), strict=True)
     ids = pd.Series(map(":".join, parts))
     # Published ids repeat in some sets, but a pair must be found again by its id.
@@ -291,7 +293,7 @@ def sample(data: SomeSet, limit: int, seed: int) -> SomeSet:
         return data
     rows = _draw_rows(len(data), limit, seed)
     note = f", {limit} of {len(data)} rows sampled with seed {seed}"
-    return _take_part(data, rows, note, f"{limit} {seed}")
+    return _take(data, rows, note, f"{limit} {seed}")
 
 
 def sample_queries(data: Pairs, limit: int, seed: int) -> Pairs:
@@ -305,7 +307,7 @@ def sample_queries(data: Pairs, limit: int, seed: int) -> Pairs:
     chosen = _draw_rows(len(groups), limit, seed)
     rows = np.concatenate([pairs_of[query] for query in chosen])
     how = f"{limit} of {len(groups)} queries sampled with seed {seed}"
-    return _take_part(data, np.unique(rows), f", {how}", how)
+    return _take(data, np.unique(rows), f", {how}", how)
 
 
 def _draw_rows(count: int, limit: int, seed: int) -> np.ndarray:
@@ -313,13 +315,11 @@ def _draw_rows(count: int, limit: int, seed: int) -> np.ndarray:
     return np.sort(generator.choice(count, limit, replace=False))
 
 
-def _take_part(data: Any, rows: np.ndarray, note: str, how: str, **changed: Any) -> Any:
+def _take(data: Any, rows: np.ndarray, note: str, how: str = "", **changed: Any) -> Any:
     """Return some rows with `note` in their source and `how` they were chosen in their checksum."""
-    checksum = text_checksum(f"{data.checksum} {how}")
-    return _take(data, rows, source=data.source + note, checksum=checksum, **changed)
-
-
-def _take(data: Any, rows: np.ndarray, **changed: Any) -> Any:
+    changed["source"] = data.source + note
+    if how:
+        changed["checksum"] = text_checksum(f"{data.checksum} {how}")
     numbers = rows.tolist()
     for name, value in vars(data).items():
         if isinstance(value, list):
@@ -358,5 +358,5 @@ def split(
     for part in ("train", *counts):
         rows = np.flatnonzero(part_of[query_of] == part)
         how = f"{part} part by query, dev {dev:g}, test {test:g}, seed {seed}"
-        parts[part] = _take_part(data, rows, f"; {how}", how, name=f"{data.name}-{part}")
+        parts[part] = _take(data, rows, f"; {how}", how, name=f"{data.name}-{part}")
     return parts

@@ -22,6 +22,8 @@ import pandas as pd
 from workbench.errors import DataError, unknown_name
 from workbench.files import OWN_FILES, atomic_path, file_checksum, text_checksum
 
+Facts = dict[str, Any]
+Roles = Mapping[str, str]  # role -> column
 Texts = dict[str, list[str]]  # column -> its cells
 Records = dict[int, list[str]]  # first line -> the fields of a row
 
@@ -62,7 +64,7 @@ class Table:
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    def require(self, roles: Mapping[str, str]) -> None:
+    def require(self, roles: Roles) -> None:
         """Raise DataError, with the nearest name, for the column of a role that does not exist."""
         for name in roles.values():
             if name not in self.columns:
@@ -121,16 +123,15 @@ def read_table(path: Path) -> Table:
     """Return the table in a .tsv.gz of a data root.
 
     It is UTF-8 with one header line; fields are split by one tab, and a quote is text."""
-    content = _read_content(path)
-    records = _parse_plain(_decode(content, path))
-    columns, lines = _make_columns(records, path, "\t")
-    return Table(columns, str(path), text_checksum(content), lines, "line")
+    text = _read_text(path)
+    columns, lines = _make_columns(_parse_plain(text), path, "\t")
+    return Table(columns, str(path), text_checksum(text), lines, "line")
 
 
 @lru_cache(maxsize=1024)
 def content_checksum(path: Path, _checksum: str) -> str:
     """Return the checksum of `read_table` without parsing the file."""
-    return text_checksum(_read_content(path))
+    return text_checksum(_read_text(path))
 
 
 def own_file(name: str | Path) -> Path | None:
@@ -164,7 +165,7 @@ def _read_file(path: Path, _checksum: str) -> Table:
     ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
     if ending == "parquet":
         return _read_parquet(path)
-    text = _decode(_read_content(path), path)
+    text = _read_text(path)
     if ending == "jsonl":
         return _read_objects(text, path)
     if ending == "txt":
@@ -243,8 +244,8 @@ def _read_delimited(text: str, path: Path, ending: str) -> tuple[Texts, Sequence
     return columns, lines
 
 
-def _read_content(path: Path) -> bytes:
-    """Return the content of a file in UTF-8, with lines ended by LF."""
+def _read_text(path: Path) -> str:
+    """Return the text of a file, with lines ended by LF."""
     try:
         content = path.read_bytes()
         if path.suffix.lower() == ".gz":
@@ -261,15 +262,11 @@ def _read_content(path: Path) -> bytes:
         # A header or a first sentence that ends with CR alone, as in Excel for Mac: all rows do.
         if b"\r" in content.partition(b"\n")[0]:
             content = content.replace(b"\r", b"\n")
-    return content
-
-
-def _decode(content: bytes, path: Path) -> str:
     wrong = content.find(b"\0")  # perhaps UTF-16 without its mark
-    text = ""
     try:
         text = content.decode()
     except UnicodeDecodeError as problem:
+        text = ""
         wrong = problem.start
     if wrong >= 0:
         line = content.count(b"\n", 0, wrong) + 1
@@ -458,7 +455,7 @@ def write_table(path: Path, columns: Texts) -> None:
         packed.write(table_content(columns))
 
 
-def read_manifest(root: Path) -> dict[str, dict[str, Any]]:
+def read_manifest(root: Path) -> dict[str, Facts]:
     """Return the entries of the MANIFEST.json of `root` by file, {} if there is none."""
     path = root / "MANIFEST.json"
     if not path.is_file():
