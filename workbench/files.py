@@ -20,18 +20,11 @@ from workbench.errors import RunError
 
 PACKAGE = Path(__file__).resolve().parent
 # The endings of a user's own data files.
-OWN_FILES = (
-    ".txt",
-    ".tsv",
-    ".csv",
-    ".jsonl",
-    ".txt.gz",
-    ".tsv.gz",
-    ".csv.gz",
-    ".jsonl.gz",
-    ".parquet",
+_ENDINGS = (
+    ".txt .tsv .csv .jsonl .txt.gz .tsv.gz .csv.gz .jsonl.gz .parquet "
+    ".TXT .TSV .CSV .JSONL .PARQUET"
 )
-OWN_FILES += (".TXT", ".TSV", ".CSV", ".JSONL", ".PARQUET")
+OWN_FILES = tuple(_ENDINGS.split())
 # What may lie beside an encoder without any influence on its vectors; every other file counts.
 _WITHOUT_INFLUENCE = re.compile(
     r"""(.*/)?\..*  # hidden, such as .git

@@ -39,15 +39,7 @@ Facts = dict[str, Any]  # names and values of any type
 AnyPath = str | Path
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
-_LIBRARIES = (
-    "torch",
-    "transformers",
-    "tokenizers",
-    "datasets",
-    "numpy",
-    "scipy",
-    "ranking-workbench",
-)
+_LIBRARIES = "torch transformers tokenizers datasets numpy scipy ranking-workbench"
 # Columns that each table must have, and their types.
 _RANKED = dict.fromkeys(("suite", "query_id", "target_id", "query", "target"), str)
 _TABLES = {
@@ -479,7 +471,7 @@ def _write_facts(file: Path, config: RunConfig, contents: dict[str, str]) -> Non
     """
     earlier = read_json(file) if file.is_file() else {}
     versions = {"python": platform.python_version()}
-    for name in _LIBRARIES:
+    for name in _LIBRARIES.split():
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     facts = {
