@@ -97,9 +97,10 @@ def sweep(
     if isinstance(methods, str):
         methods = [methods]
     own_grids = methods if isinstance(methods, Mapping) else dict.fromkeys(methods)
-    grids = {}
-    for method, own_grid in own_grids.items():
-        grids[method] = merge_grids(method, grid or {}, own_grid or {})
+    grids = {
+        method: merge_grids(method, grid or {}, own_grid or {})
+        for method, own_grid in own_grids.items()
+    }
     entries = without if isinstance(without, Sequence) else [without]
     cells = plan_cells(grids, read_seeds(seeds), profile, entries)
     made = open_sweep(cells, runs_root, name, notebook=notebook)
