@@ -18,6 +18,7 @@ import platformdirs
 
 from workbench.errors import RunError
 
+Facts = dict[str, Any]  # names and values of any type
 PACKAGE = Path(__file__).resolve().parent
 # The endings of a user's own data files.
 _ENDINGS = (
@@ -146,14 +147,14 @@ def timestamp() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def json_text(content: dict[str, Any]) -> str:
+def json_text(content: Facts) -> str:
     """Return JSON with a line end; NumPy's numbers become plain ones, and nan and infinity null."""
     plain = json.dumps(content, default=lambda value: value.item())
     finite = json.loads(plain, parse_constant=lambda _: None)
     return json.dumps(finite, indent=2, ensure_ascii=False) + "\n"
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
+def write_json(path: Path, content: Facts) -> None:
     """Write `json_text` atomically."""
     text = json_text(content)
     with atomic_write(path) as file:

@@ -23,6 +23,7 @@ from workbench.data import TRANSFER, checksum_here
 from workbench.errors import RunError, first_problem, unknown_name
 from workbench.files import (
     PACKAGE,
+    Facts,
     atomic_write,
     checkpoint_checksum,
     file_checksum,
@@ -35,7 +36,6 @@ from workbench.files import (
 )
 
 RunConfig = TrainingConfig | BaselineConfig
-Facts = dict[str, Any]  # names and values of any type
 AnyPath = str | Path
 _Value = float | None  # of a metric; null: undefined
 
