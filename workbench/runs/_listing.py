@@ -209,10 +209,6 @@ def _main_suite(metrics: Facts) -> str:
     return next(averages, next(iter(metrics), ""))
 
 
-def _setting_of(word: str) -> str:
-    return word.partition("=")[0]
-
-
 def split_common_settings(
     texts: Sequence[str], without: Collection[str] = ()
 ) -> tuple[str, list[str]]:
@@ -223,7 +219,7 @@ def split_common_settings(
     words = []
     for text in texts:
         parts = re.split(r", (?=\w+=)", text)  # a list has commas too
-        words.append([part for part in parts if part and _setting_of(part) not in without])
+        words.append([part for part in parts if part and part.split("=")[0] not in without])
     first = words[0] if words else []
     common = [word for word in first if all(word in others for others in words)]
     own = [", ".join(word for word in each if word not in common) for each in words]
