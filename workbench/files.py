@@ -18,20 +18,14 @@ import platformdirs
 
 from workbench.errors import RunError
 
+Facts = dict[str, Any]  # names and values of any type
 PACKAGE = Path(__file__).resolve().parent
 # The endings of a user's own data files.
-OWN_FILES = (
-    ".txt",
-    ".tsv",
-    ".csv",
-    ".jsonl",
-    ".txt.gz",
-    ".tsv.gz",
-    ".csv.gz",
-    ".jsonl.gz",
-    ".parquet",
+_ENDINGS = (
+    ".txt .tsv .csv .jsonl .txt.gz .tsv.gz .csv.gz .jsonl.gz .parquet "
+    ".TXT .TSV .CSV .JSONL .PARQUET"
 )
-OWN_FILES += (".TXT", ".TSV", ".CSV", ".JSONL", ".PARQUET")
+OWN_FILES = tuple(_ENDINGS.split())
 # What may lie beside an encoder without any influence on its vectors; every other file counts.
 _WITHOUT_INFLUENCE = re.compile(
     r"""(.*/)?\..*  # hidden, such as .git
@@ -153,14 +147,14 @@ def timestamp() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def json_text(content: dict[str, Any]) -> str:
+def json_text(content: Facts) -> str:
     """Return JSON with a line end; NumPy's numbers become plain ones, and nan and infinity null."""
     plain = json.dumps(content, default=lambda value: value.item())
     finite = json.loads(plain, parse_constant=lambda _: None)
     return json.dumps(finite, indent=2, ensure_ascii=False) + "\n"
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
+def write_json(path: Path, content: Facts) -> None:
     """Write `json_text` atomically."""
     text = json_text(content)
     with atomic_write(path) as file:

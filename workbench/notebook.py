@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from workbench.config import read_parameter
 from workbench.errors import SettingError, unknown_name
 from workbench.files import project_path
-from workbench.runs import Run
+from workbench.runs import Facts, Run
 
 
 class OpenedRun(NamedTuple):
@@ -21,7 +21,7 @@ class OpenedRun(NamedTuple):
 
 
 def open_run(
-    config_class: type[Any], profile: str, seed: int, overrides: dict[str, Any], runs_root: str
+    config_class: type[Any], profile: str, seed: int, overrides: Facts, runs_root: str
 ) -> OpenedRun:
     """Return the settings that a method's notebook describes, and its run, opened.
 
@@ -36,7 +36,7 @@ def open_run(
     return OpenedRun(config, Run.open(config, root), root)
 
 
-def check_parameters(namespace: dict[str, Any]) -> None:
+def check_parameters(namespace: Facts) -> None:
     """Read papermill's parameters as the kinds of their defaults, in place.
 
     Called as `check_parameters(globals())` in the first cell after the parameters: `papermill -p

@@ -50,11 +50,8 @@ def print_runs(
         print_table(table)
     else:
         # Settings that all runs share are printed once; those of a broken run are unknown.
-        readable = table["profile"].notna()
-        texts = []
-        for profile, changed in table.loc[readable, ["profile", "changed"]].to_numpy():
-            texts.append(f"{profile}, {changed}" if changed else profile)
-        common, table.loc[readable, "changed"] = workbench.runs.split_common_settings(texts)
+        texts = (table["profile"] + ", " + table["changed"]).str.removesuffix(", ").dropna()
+        common, table.loc[texts.index, "changed"] = workbench.runs.split_common_settings(texts)
         if common:
             echo(f"all: {common}")
         table["started"] = table["started"].astype("string").str.slice(0, 16)
@@ -69,10 +66,8 @@ def show(name: RunName, runs: Runs = "runs") -> None:
     facts = recorded | workbench.runs.read_row(run.path)
     for role, used in recorded.get("inputs", {}).items():
         facts[f"input {role}"] = used["source"]
-    given = recorded.get("given", [])  # also those that equal their default
-    facts["given"] = ", ".join(given)
-    versions = recorded.get("versions", {})
-    facts["version"] = versions.get("ranking-workbench")
+    facts["given"] = ", ".join(recorded.get("given", []))  # also those that equal their default
+    facts["version"] = recorded.get("versions", {}).get("ranking-workbench")
     dependents = workbench.runs.needed_by(runs)
     facts["needed by"] = ", ".join(map(str, dependents.get(run.path.resolve(), [])))
     for fact, value in facts.items():

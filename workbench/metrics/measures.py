@@ -4,6 +4,7 @@ Agreement is over all pairs or over the targets of a query; for one with 8 targe
 scipy and scikit-learn take 3 to 15 times as long. Alignment and uniformity, on the unit sphere, are
 those of Wang and Isola (2020)."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
+Names = Sequence[str] | None  # of the set that each pair belongs to; None: all are in one
 FEWEST_TARGETS = 4  # of a query: more than three, RankCSE app. G
 _SHORT = 200  # items up to which counting pair by pair takes less time than scipy
 _ROWS = 1024  # whose distances to all others are held in memory at once
@@ -26,10 +29,10 @@ _MEASURES = {
 _GAINS = {"linear": np.asarray, "exponential": lambda relevance: np.exp2(relevance) - 1}
 
 
-def paired_numbers(gold: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def paired_numbers(gold: ArrayLike, predicted: ArrayLike) -> tuple[ndarray, ndarray]:
     """Return both as float64 vectors; raise ValueError unless they have one length and no nan."""
-    first = np.asarray(gold, dtype=np.float64)
-    second = np.asarray(predicted, dtype=np.float64)
+    first = np.asarray(gold, dtype=float)
+    second = np.asarray(predicted, dtype=float)
     if first.ndim != 1 or first.shape != second.shape:
         raise ValueError(
             f"gold and predicted have shapes {first.shape} and {second.shape}; they must "
@@ -43,7 +46,7 @@ def paired_numbers(gold: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, n
     return first, second
 
 
-def average_ranks(values: ArrayLike) -> np.ndarray:
+def average_ranks(values: ArrayLike) -> ndarray:
     """Return ranks from 1, ascending, averaged over ties.
 
     This is scipy.stats.rankdata without its cost for short lists.
@@ -61,12 +64,12 @@ def spearman(gold: ArrayLike, predicted: ArrayLike) -> float:
     first, second = map(centred_ranks, paired_numbers(gold, predicted))
     squares = (first @ first) * (second @ second)
     if squares == 0:
-        return float("nan")
+        return math.nan
     # Rounding can leave the range by an ulp.
     return float(np.clip(first @ second / np.sqrt(squares), -1, 1))
 
 
-def centred_ranks(values: ArrayLike) -> np.ndarray:
+def centred_ranks(values: ArrayLike) -> ndarray:
     """Return `average_ranks` minus their mean; all are exactly 0 if the values are constant."""
     # Not minus their mean, whose rounding would leave a constant vector unequal to 0.
     ranks = average_ranks(values)
@@ -88,10 +91,10 @@ def kendall(gold: ArrayLike, predicted: ArrayLike) -> float:
     # Each pair twice, in the numerator and under the root: the factors of 2 cancel.
     a, b = map(_pairwise_order, (first, second))
     untied = np.square(a).sum() * np.square(b).sum()
-    return float((a * b).sum() / np.sqrt(untied)) if untied else float("nan")
+    return float((a * b).sum() / np.sqrt(untied)) if untied else math.nan
 
 
-def _pairwise_order(values: np.ndarray) -> np.ndarray:
+def _pairwise_order(values: ndarray) -> ndarray:
     """Return [n, n]: 1 where the row's value is larger than the column's, -1 where it is less."""
     return np.greater.outer(values, values) - np.less.outer(values, values) * 1.0
 
@@ -116,7 +119,7 @@ def ndcg(gold: ArrayLike, predicted: ArrayLike, *, gain: str = "linear") -> floa
             f"gold contains {relevance.min():g}; relevances must be 0 or more: shift the scale"
         )
     if len(relevance) < 2 or not relevance.any():
-        return float("nan")
+        return math.nan
     gains = _GAINS[gain](relevance)
     discounts = 1 / np.log2(np.arange(len(gains)) + 2)
     # A tie of s targets has the mean of their gains at each of its s ranks.
@@ -130,7 +133,7 @@ def ndcg(gold: ArrayLike, predicted: ArrayLike, *, gain: str = "linear") -> floa
 
 
 def spearman_by_subset(
-    gold: ArrayLike, predicted: ArrayLike, subset: Sequence[str] | None, *, how: str = "all"
+    gold: ArrayLike, predicted: ArrayLike, subset: Names, *, how: str = "all"
 ) -> float:
     """Return Spearman's correlation of a dataset that consists of subsets, as STS12 to STS16 do.
 
@@ -151,7 +154,7 @@ def spearman_by_subset(
     return float(np.average(correlations, weights=weights))
 
 
-def rows_by_set(sets: Sequence[str] | None, count: int) -> list[np.ndarray]:
+def rows_by_set(sets: Names, count: int) -> list[ndarray]:
     """Return the row numbers of each set of `count` pairs; None: all are in one."""
     if sets is None or not count:
         return [np.arange(count)]
@@ -162,7 +165,7 @@ def rows_by_set(sets: Sequence[str] | None, count: int) -> list[np.ndarray]:
     return [np.flatnonzero(np.asarray(sets) == name) for name in dict.fromkeys(sets)]
 
 
-def similar_third(gold: ArrayLike, scale: tuple[float, float]) -> np.ndarray:
+def similar_third(gold: ArrayLike, scale: tuple[float, float]) -> ndarray:
     """Return the mask of the similar third: gold above 0.67 of the way up its scale.
 
     This is the set of RankEncoder figure 5; `gold` is [n].
@@ -183,8 +186,8 @@ class RankingGroup:
 
     query: str
     targets: tuple[str, ...]
-    pairs: np.ndarray
-    gold: np.ndarray
+    pairs: ndarray
+    gold: ndarray
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.targets)
@@ -199,7 +202,7 @@ def ranking_groups(
     with itself once; repeated pairs are separate targets. STS-B test has 19 such queries: quote the
     number together with any mean (RankCSE app. G).
     """
-    labels = np.asarray(gold, dtype=np.float64)
+    labels = np.asarray(gold, dtype=float)
     # Targets by the index of their pair, so that a pair of a sentence with itself counts once.
     members = defaultdict[str, dict[int, str]](dict)
     for index, (first, second, _) in enumerate(zip(sentence1, sentence2, labels, strict=True)):
@@ -226,7 +229,7 @@ def alignment(a: ArrayLike, b: ArrayLike) -> float:
             f"a and b have shapes {first.shape} and {second.shape}; they must be equal"
         )
     if not len(first):
-        return float("nan")
+        return math.nan
     return float(np.square(first - second).sum(axis=1).mean())
 
 
@@ -239,7 +242,7 @@ def uniformity(x: ArrayLike) -> float:
     rows = _directions(x)
     n = len(rows)
     if n < 2:
-        return float("nan")
+        return math.nan
     # Block by block: all distances of 100,000 rows would take 80 GB.
     total = 0.0
     for start in range(0, n, _ROWS):
@@ -253,9 +256,9 @@ def uniformity(x: ArrayLike) -> float:
     return float(np.log(total / (n * (n - 1) / 2)))
 
 
-def _directions(vectors: ArrayLike) -> np.ndarray:
+def _directions(vectors: ArrayLike) -> ndarray:
     """Return rows of length 1, in float64; a row of zeros has no direction and becomes nan."""
-    rows = np.asarray(vectors, dtype=np.float64)
+    rows = np.asarray(vectors, dtype=float)
     if not np.isfinite(rows).all():
         raise ValueError("the vectors contain nan or infinity; the encoder is broken or diverged")
     # Not an error: one empty sentence makes the metric nan and the rest stays.

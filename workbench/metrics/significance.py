@@ -8,9 +8,16 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
-from workbench.metrics.measures import centred_ranks, paired_numbers, rows_by_set, spearman
+from workbench.metrics.measures import (
+    Names,
+    centred_ranks,
+    paired_numbers,
+    rows_by_set,
+    spearman,
+)
 
 # Of scores, or of predicted classes: the share that equals gold.
 Measure = Literal["spearman", "accuracy"]
@@ -42,7 +49,7 @@ def bootstrap_interval(
     predicted: ArrayLike,
     other: ArrayLike | None = None,
     *,
-    sets: Sequence[str] | None = None,
+    sets: Names = None,
     measure: Measure = "spearman",
     samples: int = 1000,
     level: float = 0.95,
@@ -76,20 +83,21 @@ def bootstrap_interval(
         values -= bootstrap_values(truth, second, **options)  # of the same resamples
     # A constant resample has no correlation; a few of them may be dropped, most of them not.
     if np.isnan(value) or np.mean(np.isnan(values)) > 0.5:
-        return Interval(value, float("nan"), float("nan"))
-    low, high = np.nanquantile(values, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value, float(low), float(high))
+        return Interval(value, math.nan, math.nan)
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.nanquantile(values, ends).tolist()
+    return Interval(value, low, high)
 
 
 def bootstrap_values(
     gold: ArrayLike,
     predicted: ArrayLike,
     *,
-    sets: Sequence[str] | None = None,
+    sets: Names = None,
     measure: Measure = "spearman",
     samples: int = 1000,
     seed: int = 0,
-) -> np.ndarray:
+) -> ndarray:
     """Return a model's value on each resample of the pairs [samples].
 
     A seed draws the same for every model.
@@ -102,7 +110,7 @@ def bootstrap_values(
     gold_codes = _integer_codes(truth, rows)
     score_codes = _integer_codes(scores, rows)
 
-    def values_of_set(drawn: np.ndarray) -> Any:
+    def values_of_set(drawn: ndarray) -> Any:
         if measure == "accuracy":
             return is_right[drawn].mean(axis=-1)
         centre = (drawn.shape[-1] + 1) / 2
@@ -130,7 +138,7 @@ def permutation_test(
     predicted: ArrayLike,
     other: ArrayLike,
     *,
-    sets: Sequence[str] | None = None,
+    sets: Names = None,
     measure: Measure = "spearman",
     samples: int = 1000,
     seed: int = 0,
@@ -155,7 +163,7 @@ def permutation_tests(
     predicted: Sequence[ArrayLike],
     other: ArrayLike,
     *,
-    sets: Sequence[str] | None = None,
+    sets: Names = None,
     measure: Measure = "spearman",
     samples: int = 1000,
     seed: int = 0,
@@ -187,7 +195,7 @@ def permutation_tests(
         chance = np.zeros((count, len(first)))
         for side in sides:
             tosses = coin.integers(0, 2, (count, len(side[0])), dtype=np.int8)
-            chance += permute(tosses.astype(np.float64), *side) / len(sides)
+            chance += permute(tosses.astype(float), *side) / len(sides)
         # A constant mixture has no correlation and does not count as smaller; rounding must not
         # decide a tie.
         is_smaller = abs(chance) < abs(observed) - 1e-12
@@ -197,9 +205,9 @@ def permutation_tests(
     return list(map(PermutationTest, observed.tolist(), p_values.tolist()))
 
 
-def holm(p_values: ArrayLike) -> np.ndarray:
+def holm(p_values: ArrayLike) -> ndarray:
     """Return Holm's adjusted p-values of several tests, in the order given; nan stays nan."""
-    p = np.asarray(p_values, dtype=np.float64)
+    p = np.asarray(p_values, dtype=float)
     order = np.argsort(p, kind="stable")[: np.count_nonzero(~np.isnan(p))]  # nan is sorted last
     adjusted = np.full(p.shape, np.nan)
     # Never below the adjusted value of a smaller p: the order of the tests stays.
@@ -214,11 +222,9 @@ def seed_spread(values: ArrayLike) -> Spread:
 
     A value that is nan (a failed seed) makes both nan.
     """
-    numbers = np.asarray(values, dtype=np.float64)
-    mean = float(numbers.mean()) if len(numbers) else float("nan")
-    return Spread(
-        mean, float(numbers.std(ddof=1)) if len(numbers) > 1 else float("nan"), len(numbers)
-    )
+    numbers = np.asarray(values, dtype=float)
+    mean = float(numbers.mean()) if len(numbers) else math.nan
+    return Spread(mean, float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan, len(numbers))
 
 
 def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
@@ -259,7 +265,7 @@ def hierarchical_interval(observed: Any, resampled: Any, level: float = 0.95) ->
     )
 
 
-def effects_of_pairs(resampled: Any) -> np.ndarray:
+def effects_of_pairs(resampled: Any) -> ndarray:
     """Return by how much each resample of the pairs changes the difference [draws].
 
     The change is common to all seeds.
@@ -267,7 +273,7 @@ def effects_of_pairs(resampled: Any) -> np.ndarray:
     resampled: [seeds, draws]. The mean over seeds is shrunk by its part that is an interaction of
         seeds and pairs.
     """
-    draws = np.asarray(resampled, dtype=np.float64)
+    draws = np.asarray(resampled, dtype=float)
     effects = draws - draws.mean(axis=1, keepdims=True)
     means = effects.mean(axis=0)
     # The part of the variance of `means` that is an interaction.
@@ -292,7 +298,7 @@ def smallest_difference(
     if n > 1 and error == 0:
         return 0.0
     if n < 2 or not error > 0:
-        return float("nan")
+        return math.nan
     # Quantiles of the variance that a sweep of n seeds will estimate.
     half = (n - 1) / 2
     variances = std**2 * gammaincinv(half, (np.arange(2000) + 0.5) / 2000) / half
@@ -309,19 +315,13 @@ def smallest_difference(
     return float(smallest)
 
 
-def _value(
-    measure: Measure, gold: np.ndarray, predicted: np.ndarray, rows: list[np.ndarray]
-) -> float:
-    values = []
-    for row in rows:
-        if measure == "accuracy":
-            values.append(np.mean(gold[row] == predicted[row]))
-        else:
-            values.append(spearman(gold[row], predicted[row]))
-    return float(np.mean(values))
+def _value(measure: Measure, gold: ndarray, predicted: ndarray, rows: list[ndarray]) -> float:
+    """Return the mean over the sets, whose row numbers are `rows`."""
+    value_of = _VALUES[measure]
+    return float(np.mean([value_of(gold[row], predicted[row]) for row in rows]))
 
 
-def _integer_codes(values: np.ndarray, rows: list[np.ndarray]) -> np.ndarray:
+def _integer_codes(values: ndarray, rows: list[ndarray]) -> ndarray:
     """Return integers from 0 that are ordered and tied as the values of each dataset are."""
     codes = np.empty(len(values), dtype=np.int64)
     for row in rows:
@@ -329,52 +329,44 @@ def _integer_codes(values: np.ndarray, rows: list[np.ndarray]) -> np.ndarray:
     return codes
 
 
-def _ranks_of_integers(codes: np.ndarray) -> np.ndarray:
-    """Return average ranks along the last axis, by counting.
+def _ranks_of_integers(codes: ndarray) -> ndarray:
+    """Return average ranks [samples, n] along the rows of `codes`, by counting.
 
     That takes a quarter of the time of sorting.
     """
-    rows = codes.reshape(-1, codes.shape[-1])
-    size = rows.max() + 1
+    size = codes.max() + 1
     # One count for all rows: row r counts in the cells from r * size.
-    cells = rows + size * np.arange(len(rows))[:, None]
-    counts = np.bincount(cells.ravel(), minlength=len(rows) * size).reshape(len(rows), size)
+    cells = codes + size * np.arange(len(codes))[:, None]
+    counts = np.bincount(cells.ravel(), minlength=len(codes) * size).reshape(-1, size)
     ranks_of_codes = counts.cumsum(axis=1) - (counts - 1) / 2
-    return ranks_of_codes.ravel()[cells].reshape(codes.shape)
+    return ranks_of_codes.ravel()[cells]
 
 
-def _hits(gold: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return 1.0 for each correct class, otherwise 0."""
-    return (classes == gold).astype(np.float64)
-
-
-def _permuted_gains(
-    swap: np.ndarray, gold: np.ndarray, first: np.ndarray, second: np.ndarray
-) -> np.ndarray:
+def _permuted_gains(swap: ndarray, gold: ndarray, first: ndarray, second: ndarray) -> ndarray:
     """Return the difference of the two accuracies [samples, models] for each row of `swap`.
 
-    first: `_hits` [models, n]; second: the same [1, n].
+    first: Whether each class is correct [models, n]; second: the same [1, n].
     """
     # Exchanging a pair changes the sign of its part of the difference.
-    gains = first - second
+    gains = np.subtract(first, second, dtype=float)
     return (1 - 2 * swap) @ gains.T / len(gold)
 
 
-def _rank_sums(gold: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+def _rank_sums(gold: ndarray, ranks: ndarray) -> ndarray:
     """Return, per pair, what the sum, the sum of squares and the product with gold add up."""
     return np.stack([ranks, ranks**2, gold * ranks])
 
 
 def _permuted_correlations(
-    swap: np.ndarray, gold: np.ndarray, first: np.ndarray, second: np.ndarray
-) -> np.ndarray:
+    swap: ndarray, gold: ndarray, first: ndarray, second: ndarray
+) -> ndarray:
     """Return the difference of the two correlations [samples, models] for each row of `swap`.
 
     gold: Centred ranks [n]; first: `_rank_sums` [3, models, n]; second: the same [3, 1, n]; swap:
     0 or 1, [samples, n]. The sums of all mixtures are one matrix product.
     """
 
-    def correlations(sums: np.ndarray) -> np.ndarray:
+    def correlations(sums: ndarray) -> ndarray:
         total, squares, product = sums.swapaxes(0, 1)
         spread = (gold @ gold) * (squares - total * (total / len(gold)))
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -388,8 +380,9 @@ def _permuted_correlations(
     return correlations(one) - correlations(other)
 
 
+_VALUES = {"spearman": spearman, "accuracy": lambda gold, classes: np.mean(gold == classes)}
 # measure -> what is compared, the terms of its sums per pair, the difference of exchanged mixtures
 _PERMUTATIONS: dict[str, tuple[Any, Any, Any]] = {
     "spearman": (centred_ranks, _rank_sums, _permuted_correlations),
-    "accuracy": (np.asarray, _hits, _permuted_gains),
+    "accuracy": (np.asarray, np.equal, _permuted_gains),
 }

@@ -100,9 +100,10 @@ def list_runs(
 def _values_by_column(row: Facts, suites: set[str]) -> Facts:
     """Take settings and metrics out of a row; return them by column, and add suites."""
     del row["facts"]
-    columns = {}
-    for name, value in row.pop("settings").items():
-        columns[name] = "none" if value is None else value  # so that a filter can ask for it
+    columns = {
+        name: "none" if value is None else value  # so that a filter can ask for it
+        for name, value in row.pop("settings").items()
+    }
     for suite, values in row.pop("metrics").items():
         title = f"{values['measure']} {suite}" if suite in _TAKEN else suite
         suites.add(title)
@@ -139,11 +140,11 @@ def run_folders(root: AnyPath) -> list[Path]:
     root = Path(root).expanduser()
     if not root.is_dir():
         _LOG.warning("the folder %s does not exist, so it has no runs", root.absolute())
-    folders = []
-    for path in sorted(root.glob("*/[!.]*")):  # with a dot: being removed
-        if NAME.fullmatch(path.name) or (path / "config.json").exists():
-            folders.append(path)
-    return folders
+    return [
+        path
+        for path in sorted(root.glob("*/[!.]*"))  # with a dot: being removed
+        if NAME.fullmatch(path.name) or (path / "config.json").exists()
+    ]
 
 
 def read_rows(root: AnyPath) -> list[Facts]:
@@ -173,17 +174,17 @@ def read_row(path: Path) -> Facts:
             row[name] = facts.get(name)
         for name in ("method", "profile", "seed"):
             row[name] = getattr(config, name)
-        changed = []
-        for name, value in config.changed().items():
-            if name not in config.outside_digest:
-                changed.append(f"{name}={short_value(value, config.seed)}")
-        row["changed"] = ", ".join(changed)
+        row["changed"] = ", ".join(
+            f"{name}={short_value(value, config.seed)}"
+            for name, value in config.changed().items()
+            if name not in config.outside_digest
+        )
         row["settings"] = config.model_dump(mode="json")
         row["status"] = "failed" if row["failure"] else "unfinished"
         if run.finished:
             row["status"] = "finished"
-            start = run.metrics(BEFORE, facts) if run.has(BEFORE) else {}
-            row["metrics"] = run.metrics(facts=facts)
+            start = run.metrics(BEFORE) if run.has(BEFORE) else {}
+            row["metrics"] = run.metrics()
             for suite, values in row["metrics"].items():
                 values.update(_score_of(values))
                 if suite in start:
@@ -208,10 +209,6 @@ def _main_suite(metrics: Facts) -> str:
     return next(averages, next(iter(metrics), ""))
 
 
-def _setting_of(word: str) -> str:
-    return word.partition("=")[0]
-
-
 def split_common_settings(
     texts: Sequence[str], without: Collection[str] = ()
 ) -> tuple[str, list[str]]:
@@ -222,7 +219,7 @@ def split_common_settings(
     words = []
     for text in texts:
         parts = re.split(r", (?=\w+=)", text)  # a list has commas too
-        words.append([part for part in parts if part and _setting_of(part) not in without])
+        words.append([part for part in parts if part and part.split("=")[0] not in without])
     first = words[0] if words else []
     common = [word for word in first if all(word in others for others in words)]
     own = [", ".join(word for word in each if word not in common) for each in words]

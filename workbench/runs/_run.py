@@ -23,6 +23,7 @@ from workbench.data import TRANSFER, checksum_here
 from workbench.errors import RunError, first_problem, unknown_name
 from workbench.files import (
     PACKAGE,
+    Facts,
     atomic_write,
     checkpoint_checksum,
     file_checksum,
@@ -35,19 +36,11 @@ from workbench.files import (
 )
 
 RunConfig = TrainingConfig | BaselineConfig
-Facts = dict[str, Any]  # names and values of any type
 AnyPath = str | Path
+_Value = float | None  # of a metric; null: undefined
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
-_LIBRARIES = (
-    "torch",
-    "transformers",
-    "tokenizers",
-    "datasets",
-    "numpy",
-    "scipy",
-    "ranking-workbench",
-)
+_LIBRARIES = "torch transformers tokenizers datasets numpy scipy ranking-workbench"
 # Columns that each table must have, and their types.
 _RANKED = dict.fromkeys(("suite", "query_id", "target_id", "query", "target"), str)
 _TABLES = {
@@ -85,15 +78,15 @@ class _Facts(TypedDict, total=False):
 
 @with_config(extra="allow")
 class _Metrics(TypedDict, total=False):
-    """The metrics of a suite or subset; null: undefined."""
+    """The metrics of a suite or subset."""
 
     n: int
     queries: int
-    spearman: float | None
-    kcc: float | None
-    ndcg: float | None
-    accuracy: float | None
-    f1: float | None
+    spearman: _Value
+    kcc: _Value
+    ndcg: _Value
+    accuracy: _Value
+    f1: _Value
     subsets: dict[str, "_Metrics"]
 
 
@@ -282,12 +275,9 @@ class Run:
         """Return whether the evaluation of this stage was stored."""
         return is_finished(self.path / stage)
 
-    def metrics(self, stage: str = "", facts: Facts | None = None) -> Facts:
-        """Return suite -> {"spearman", "n", ...}; the stage "before" is that before training.
-
-        facts: Those of this run, if they have been read already.
-        """
-        path, content = self._content(FINISHED, stage, facts)
+    def metrics(self, stage: str = "") -> Facts:
+        """Return suite -> {"spearman", "n", ...}; the stage "before" is that before training."""
+        path, content = self._content(FINISHED, stage)
         return read_json(path, _METRICS, content)
 
     def scores(self, stage: str = "") -> pd.DataFrame:
@@ -340,9 +330,10 @@ class Run:
             "rankings.csv": rankings.to_csv(index=False, lineterminator="\n"),
             FINISHED: json_text(metrics),
         }
-        files = {}
-        for name, text in texts.items():
-            files[_name_in_run(stage, name)] = {"sha256": text_checksum(text)}
+        files = {
+            _name_in_run(stage, name): {"sha256": text_checksum(text)}
+            for name, text in texts.items()
+        }
         ended: Facts = {} if stage else {"ended": timestamp()}
         with reraise_os_error(folder):
             folder.mkdir(exist_ok=True)
@@ -357,7 +348,7 @@ class Run:
     def _table(self, name: str, stage: str) -> pd.DataFrame:
         return read_stored_table(*self._content(name, stage))
 
-    def _content(self, name: str, stage: str, facts: Facts | None = None) -> tuple[Path, bytes]:
+    def _content(self, name: str, stage: str) -> tuple[Path, bytes]:
         """Return path and content of a file after comparing the content with what was written."""
         path = self.path / stage / name
         if not path.is_file():
@@ -365,9 +356,7 @@ class Run:
             raise RunError(f"{path} is missing; {_REMEDY if self.finished else unfinished}")
         with _refuse_unreadable(path):
             content = path.read_bytes()
-        if facts is None:
-            facts = self.facts()
-        written = facts.get("files", {}).get(_name_in_run(stage, name))
+        written = self.facts().get("files", {}).get(_name_in_run(stage, name))
         # An unfinished stage may have the checksums of one start and the files of another.
         if written and self.has(stage) and text_checksum(content) != written["sha256"]:
             raise RunError(
@@ -479,7 +468,7 @@ def _write_facts(file: Path, config: RunConfig, contents: dict[str, str]) -> Non
     """
     earlier = read_json(file) if file.is_file() else {}
     versions = {"python": platform.python_version()}
-    for name in _LIBRARIES:
+    for name in _LIBRARIES.split():
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     facts = {

@@ -290,9 +290,10 @@ class Sweep:
     def missing_stages(self) -> list[list[Cell]]:
         """Return the cells that are not finished: those that need no other, then those that do."""
         missing = [cell for cell in self.cells if self.read(cell)["state"] != "finished"]
-        first = [cell for cell in missing if not cell.needs]
-        second = [cell for cell in missing if cell.needs]
-        return [first, second]
+        return [
+            [cell for cell in missing if not cell.needs],
+            [cell for cell in missing if cell.needs],
+        ]
 
     def table(self) -> pd.DataFrame:
         """Return cell, method, seed, state, failure (of its last start), seconds, path by cell."""

@@ -97,9 +97,10 @@ def sweep(
     if isinstance(methods, str):
         methods = [methods]
     own_grids = methods if isinstance(methods, Mapping) else dict.fromkeys(methods)
-    grids = {}
-    for method, own_grid in own_grids.items():
-        grids[method] = merge_grids(method, grid or {}, own_grid or {})
+    grids = {
+        method: merge_grids(method, grid or {}, own_grid or {})
+        for method, own_grid in own_grids.items()
+    }
     entries = without if isinstance(without, Sequence) else [without]
     cells = plan_cells(grids, read_seeds(seeds), profile, entries)
     made = open_sweep(cells, runs_root, name, notebook=notebook)
@@ -197,7 +198,7 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
             continue
         needs = set(chain.from_iterable(cell.needs for cell in cells))
         needed = sorted(job for job, path in jobs.items() if path in needs)
-        started = []
+        started = {}
         try:
             executor = submitit.SlurmExecutor(sweep.folder / "slurm", max_num_timeout=_REQUEUES)
             executor.update_parameters(
@@ -219,11 +220,10 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
                     # Requeued at a time limit or a preemption.
                     work: Any = submitit.helpers.FunctionSequence()
                     work.add(run_cell, sweep.folder, cell)
-                    started.append(executor.submit(work))
+                    started[cell.path] = executor.submit(work)
         except RuntimeError as problem:
             raise RunError(f"Slurm accepted no jobs: {problem}") from None
-        for job, cell in zip(started, cells, strict=True):
-            jobs[job.job_id] = cell.path
+        jobs |= {job.job_id: path for path, job in started.items()}
         # After each stage: what Slurm has accepted is known even if the next stage is refused.
         write_json(sweep.folder / _JOBS, jobs)
         print(f"{len(cells)} cells submitted to Slurm")
