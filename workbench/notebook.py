@@ -43,7 +43,11 @@ def check_parameters(namespace: Facts) -> None:
     sead 3` would otherwise only warn and train seed 0, and `-p before false` be a text, which is
     true. Without papermill nothing is changed.
 
-    Raises SettingError for a parameter that is not declared, or of another kind."""
+    Raises SettingError for a parameter that is not declared, or of another kind.
+
+    Example:
+        views.check_parameters(globals())
+    """
     declared = injected = dict[str, str]()
     # papermill puts a cell that begins so after the one with the defaults.
     for cell in namespace.get("In", []):

@@ -245,6 +245,9 @@ def compare_with_start(run: Run) -> str:
     """Return a sentence on whether the run is better than its start.
 
     It is about an average of sets, or the first suite of the run.
+
+    Example:
+        print(views.compare_with_start(run))
     """
     if not run.has(BEFORE):
         return "The start was not evaluated, so the run cannot be compared with it."
