@@ -514,6 +514,24 @@ def test_the_kind_follows_from_the_columns_and_empty_sentences_are_kept(tmp_path
         assert load_sentences(tmp_path / name).sentences == ["a", " ", "b"]
 
 
+def test_a_column_of_numbers_is_text_if_it_is_chosen(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.csv"
+    path.write_text("sentence1,sentence2,score\na,12,1\nc,13,3\n")
+    with pytest.raises(
+        DataError, match=r"sentence2 has a number in every row.*--columns sentence2"
+    ):
+        load_pairs(path)
+    pairs = load_pairs(path, columns={"sentence2": "sentence2"})
+    assert pairs.sentence2 == ["12", "13"]
+
+
+def test_a_scale_of_a_file_without_scores_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lines.txt"
+    path.write_text("a dog\na cat\n")
+    with pytest.raises(DataError, match="read as sentences, which have no scores"):
+        load_data(path, scale=(0, 5))
+
+
 def test_columns_and_scale_that_are_chosen_overrule_the_guess(tmp_path: Path) -> None:
     path = tmp_path / "odd.csv"
     path.write_text("left,right,how close,score\na,b,1,9\nc,d,3,9\n")

@@ -42,6 +42,7 @@ from workbench.errors import DataError
 from workbench.files import OWN_FILES, file_checksum, project_path, set_name, text_checksum
 
 _LOG = logging.getLogger("workbench")
+_log_once = lru_cache(_LOG.info)
 
 
 def load_data(
@@ -82,7 +83,7 @@ def load_data(
         )
     else:
         entry = find_set(str(name), kind)
-        table, source = _read_set(entry)
+        table, source = _read_table_of(entry)
         table.require(entry.roles)
         if entry.rows not in (0, len(table)):  # perhaps a sample
             source += f" ({len(table)} rows; published: {entry.rows})"
@@ -118,16 +119,16 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
         sentences = load_training(config)
     """
     name = config.train
-    words = BUNDLED_MODELS.get(config.encoder)
-    if words and name.endswith(OWN_FILES):
+    known_set = BUNDLED_MODELS.get(config.encoder)  # the only set whose words it knows
+    if known_set and name.endswith(OWN_FILES):
         text = (
             "%s only knows the words of the bundled %s; use another encoder for %s, such as "
             "encoder=english-encoder"
         )
-        _LOG.warning(text, config.encoder, words, name)
-    # No method trains on labelled sentences: a set of them is refused, as it holds no sentences.
-    is_labelled = name in dataset_names("labelled")
-    data = load_data(name, "sentences" if is_labelled else None)
+        _LOG.warning(text, config.encoder, known_set, name)
+    if name in dataset_names("labelled"):
+        raise DataError(f"train: {name} holds labelled, not sentences; no method trains on labels")
+    data = load_data(name)
     limit = config.train_limit
     if limit is None:
         return data
@@ -226,7 +227,7 @@ def _joint_checksum(checksums: list[str]) -> str:
     return checksums[0] if len(checksums) == 1 else text_checksum(*checksums)
 
 
-def _read_set(entry: DataSet) -> tuple[Table, str]:
+def _read_table_of(entry: DataSet) -> tuple[Table, str]:
     """Return the table of a set and its source.
 
     The files of a data root must agree with its manifest."""
@@ -313,7 +314,7 @@ def _read_archive(entry: DataSet) -> Texts:
             return text.split("\n")
 
         rows = _archive_rows(entry, lines)
-    # Sentences last.
+    # As in the files of a data root: sentences last.
     order = sorted(enumerate(entry.fields.split()), key=lambda item: item[1].startswith("sentence"))
     return {name: [" ".join(row[place].split()) for row in rows] for place, name in order}
 
@@ -321,7 +322,7 @@ def _read_archive(entry: DataSet) -> Texts:
 def _archive_rows(entry: DataSet, lines: Callable[[str], list[str]]) -> list[list[str]]:
     """Return the fields of each row, in the order of `entry.fields`; `lines` reads a file."""
     files = entry.archive
-    if "subset" in entry.roles:
+    if "subset" in entry.roles:  # STS: the scores are in a file of their own
         rows = []
         for path in files:
             subset = path.split(".")[-2]
@@ -331,12 +332,9 @@ def _archive_rows(entry: DataSet, lines: Callable[[str], list[str]]) -> list[lis
                 if score.strip():
                     rows.append([subset, str(line), score, *pair.split("\t")])
         return rows
-    if entry.name.startswith("trec"):
+    if entry.name.startswith("trec"):  # LABEL:detail question
         return [re.split("[: ]", line, maxsplit=2) for line in lines(files[0])]
-    if len(files) == 2:
+    if len(files) == 2:  # a file for each class
         positive, negative = map(lines, files)
         return [["1", line] for line in positive] + [["0", line] for line in negative]
     return [line.split("\t") for line in lines(files[0])[entry.header :]]
-
-
-_log_once = lru_cache(_LOG.info)

@@ -69,15 +69,21 @@ def read_roles(
             raise DataError(
                 f"{table.where}: {role} could be {several}; choose with --columns {role}=NAME"
             )
-        if role != "score" and table.is_numeric(column):
+        # Texts may well be numbers, if you say that they are texts.
+        is_chosen = column in (chosen or {}).values()
+        if role != "score" and not is_chosen and table.is_numeric(column):
             raise DataError(
-                f"{table.where}: {column} has a number in every row; if swapped, name them: "
-                "--columns"
+                f"{table.where}: {column} has a number in every row; if these are the texts, or "
+                f"another column has them, say so: --columns {role}=NAME"
             )
     notes = [f"{role} = {column}" for role, column in roles.items() if role != column]
     facts: Facts = {}
     if kind == "triplets":
         table = table.combine_lists(roles["positive"], roles["negative"])
+    if scale is not None and kind != "pairs":
+        raise DataError(
+            f"{table.where}: it is read as {kind}, which have no scores; leave out scale"
+        )
     if kind == "pairs":
         facts, table, note = _read_scores(roles, table, chosen, scale)
         notes.append(note)
@@ -186,7 +192,7 @@ def _read_scores(
 
 
 def _are_numbered_classes(roles: Roles, values: set[float]) -> bool:
-    """Return whether scores are classes of inference as numbers.
+    """Return whether scores are the classes of natural language inference as numbers.
 
     The lowest of these is often the closest. Without a premise, labels of 0 and 1 are those of
     paraphrases (1 = similar), labels of -1 and 1 are similar or not, and labels of a query are
@@ -209,6 +215,7 @@ def _guess_scale(values: list[float]) -> tuple[float, float]:
     high = values[-1]
     if not all(map(float.is_integer, values)):
         for lowest, highest in TABLES["guess"]["scales"]:
+            # A scale that begins elsewhere, such as 1 to 5, only if its lowest score occurs.
             if lowest <= low and high <= highest and lowest in (low, 0, -1):
                 return lowest, highest
     return low, high

@@ -138,5 +138,6 @@ class Mixed(RankMethod):
         else:
             sides = gathered_views(vectors)
         cosines = cosine_similarity(*sides, dim=1)
+        # Its pairs are ordered by gold: if all gold is equal, the batch says nothing.
         self.observe(unpaired_batches=(gold == gold[0]).all())
         return self.config.cosent * cosent(cosines, gold, scale=self.config.cosent_scale)

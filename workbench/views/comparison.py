@@ -39,7 +39,7 @@ Columns = dict[str, np.ndarray]
 _IDENTITY = ["subset", "pair_id", "gold"]  # of a scored pair
 _COLUMNS = ["suite", *_IDENTITY, "predicted"]
 _TEST = list(PermutationTest._fields)
-_WRITTEN = {  # columns of a test, x 100
+_FORMATS = {  # columns of a test: differences x 100, and p
     "difference": "{difference:+z.2f}",
     "95% interval": "{low:+z.2f} to {high:+z.2f}",
     "p": "{p}",
@@ -97,7 +97,7 @@ def paired_tests(
     name = baseline_of(runs, baseline)
     measure = measure_of(runs)
     rows = []
-    for run in with_opponents(runs, name).to_dict("records"):
+    for run in with_base(runs, name).to_dict("records"):
         # A run is compared with its own start, or with the baseline's run of its seed.
         base = (run["base"], BEFORE if name == BEFORE else "")
         tested = read_or_warn(
@@ -171,13 +171,13 @@ def smallest_differences(
         own = base and read_or_warn(run.path, resample)
         return np.subtract(own, base) if base and own else None
 
-    opponents = with_opponents(runs, name)
-    base_values = opponents["base"].map(runs.set_index("path")["before" if stage else measure])
-    opponents["difference"] = opponents[measure] - base_values
-    opponents["draws"] = pd.Series(map(draws_of, opponents.itertuples()), opponents.index, object)
+    compared = with_base(runs, name)
+    base_values = compared["base"].map(runs.set_index("path")["before" if stage else measure])
+    compared["difference"] = compared[measure] - base_values
+    compared["draws"] = pd.Series(map(draws_of, compared.itertuples()), compared.index, object)
     is_trained = (runs.loc[runs["label"] == name, "method"] != BaselineConfig.method).any()
     rows = []
-    for label, group in opponents.dropna(subset=["draws"]).groupby("label", sort=False):
+    for label, group in compared.dropna(subset=["draws"]).groupby("label", sort=False):
         # Other seeds of the shared run would vary as much as the label's.
         varying = 1 if group["base"].is_unique or not is_trained else 2
         seed_std = seed_spread(group["difference"]).std * math.sqrt(varying)
@@ -202,15 +202,17 @@ def baseline_of(runs: pd.DataFrame, baseline: str) -> str:
     return name
 
 
-def with_opponents(runs: pd.DataFrame, baseline: str) -> Any:
-    """Return the other runs with `base` and `base_seed`, the baseline's run of a seed or its first.
+def with_base(runs: pd.DataFrame, baseline: str) -> Any:
+    """Return the other runs with `base` and `base_seed`: path and seed of the run to compare with.
 
-    For "before" this is the run itself; evaluated encoders, which were not trained, are left out.
+    It is the baseline's run of the same seed, otherwise of its lowest; for "before" the run itself,
+    where evaluated encoders, which were not trained, are left out.
     """
     if baseline == BEFORE:
         trained: Any = runs[runs["method"] != BaselineConfig.method]
         return trained.assign(base=trained["path"], base_seed=trained["seed"])
     is_base = runs["label"] == baseline
+    # Two roots may have a run of one seed: the last is taken.
     path_of_seed: Any = runs[is_base].groupby("seed")["path"].last()
     others: Any = runs[~is_base]
     # A seed that the baseline lacks is compared with its lowest.
@@ -232,7 +234,7 @@ def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
     }
     table = tests[["label", "seed", "against"]].set_index("label")
     numbers = percent.to_dict("records")
-    for column, form in _WRITTEN.items():
+    for column, form in _FORMATS.items():
         texts = list(map(form.format_map, numbers))
         table[column] = [text.replace(" [nan, nan]", "") for text in texts]
     otherwise = "clear on these pairs and over seeds"
@@ -425,13 +427,13 @@ def compare(
     rows = run_tables.finished_rows(runs_root)
     known = list(dict.fromkeys(suite for row in rows for suite in row["metrics"]))
     columns = [set_name(suite) for suite in suites] or known
-    if unknown := set(columns) - set(known):
-        where = f"of finished runs under {runs_root}"
-        raise SettingError(unknown_name("suite", min(unknown), known, where))
     if not rows:
         raise SettingError(
             f"no finished run under {runs_root}; start one with: workbench run simcse"
         )
+    if unknown := set(columns) - set(known):
+        where = f"of finished runs under {runs_root}"
+        raise SettingError(unknown_name("suite", min(unknown), known, where))
     runs = pd.DataFrame(rows).assign(label=run_tables.label_runs(rows))
     runs = runs.sort_values(["label", "seed"], ignore_index=True)
     labels = list(dict.fromkeys(runs["label"]))
@@ -451,7 +453,8 @@ def compare(
 def _require_same_data(label: str, facts_of_runs: Iterable[dict[str, Any]]) -> None:
     """Raise ValueError unless the runs of a label read the same data.
 
-    E1 ("base") and the start ("encoder") may differ by seed: they are no data.
+    RankEncoder's E1 (its role is "base") and the start ("encoder") may differ by seed: they are no
+    data.
     """
     checksums = defaultdict(set)
     for facts in facts_of_runs:
@@ -465,10 +468,10 @@ def _require_same_data(label: str, facts_of_runs: Iterable[dict[str, Any]]) -> N
 def _test_labels(
     runs: pd.DataFrame, base: str, suites: Sequence[str], samples: int, alpha: float
 ) -> pd.DataFrame:
-    """Return the tests of a Comparison; an average has no pairs of its own to test."""
+    """Return the tests of a Comparison. Averages are left out: their sets are tested one by one."""
     metrics_of = runs.set_index("path")["metrics"].to_dict()
     rows = []
-    for run in with_opponents(runs, base).to_dict("records"):
+    for run in with_base(runs, base).to_dict("records"):
         # A suite that only one of the two was scored on has no test, hence no mark.
         in_both = run["metrics"].keys() & metrics_of[run["base"]].keys()
         for suite in suites:
@@ -511,13 +514,13 @@ def _stored_tests(tested: pd.DataFrame, samples: int) -> pd.DataFrame:
 
 
 def _run_tests(tested: pd.DataFrame, samples: int) -> pd.DataFrame:
-    """Test each run against its opponent, all of one opponent and suite at once.
+    """Test each run against its base run, all of one base and suite at once.
 
     Unreadable runs are left out.
 
     Raises ValueError if the two scored different pairs.
     """
-    # All runs of one opponent and suite share the coins and the opponent's ranks.
+    # All runs of one base and suite share the random exchanges and the ranks of the base.
     groups = defaultdict(list)
     test: Any
     for test in tested.itertuples():  # by run, so that each file is read once

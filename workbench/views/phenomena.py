@@ -16,7 +16,7 @@ from workbench.metrics import hierarchical_interval, holm
 from workbench.runs import Run
 from workbench.views._style import framed, number_class, render, shortened
 from workbench.views._table import Panel, View, or_problem
-from workbench.views.comparison import baseline_of, with_opponents
+from workbench.views.comparison import baseline_of, with_base
 from workbench.views.limits import MOST_QUERIES, MOST_RELATIONS, MOST_TARGETS, require_at_most
 from workbench.views.notebooks import table_html
 from workbench.views.run_tables import BEFORE, pairs_of, rows_by_suite
@@ -98,16 +98,16 @@ def phenomena(
     require_at_most(len(targets), MOST_QUERIES, "queries", remedy)
     require_at_most(max(targets.values()), MOST_TARGETS, "targets of one query", remedy)
     stage = BEFORE if name == BEFORE else ""
-    opponents = with_opponents(runs, name)
+    compared = with_base(runs, name)
     # A baseline with one run is compared with several: its shares are computed once.
-    base_shares = {path: _shares(pairs, path, stage) for path in opponents["base"].unique()}
+    base_shares = {path: _shares(pairs, path, stage) for path in compared["base"].unique()}
     shares = Shares()
     bases = Shares()
     gaps = Shares()  # label -> [seeds, n], the differences from the baseline
     if base_shares:
         shares[name] = np.mean(list(base_shares.values()), axis=0)
     is_fixed = set(runs.loc[runs["label"] == name, "method"]) == {BaselineConfig.method}
-    for label, group in opponents.groupby("label", sort=False):
+    for label, group in compared.groupby("label", sort=False):
         own = np.stack([_shares(pairs, path, "") for path in group["path"]])
         base = np.stack([base_shares[path] for path in group["base"]])
         shares[label] = own.mean(axis=0)

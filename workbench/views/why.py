@@ -206,8 +206,8 @@ def _leave_out(sentences: Texts, size: int) -> Iterator[_Change]:
     for left_out in combinations(places, size):
         changed = list(sentences)
         for side in {side for side, _ in left_out}:
-            left = [word for place, word in enumerate(words[side]) if (side, place) not in left_out]
-            changed[side] = _join(left)
+            rest = [word for place, word in enumerate(words[side]) if (side, place) not in left_out]
+            changed[side] = _join(rest)
         names = tuple(words[side][place].strip() for side, place in left_out)
         yield names, tuple(_SIDES[side] for side, _ in left_out), changed
 
@@ -237,10 +237,10 @@ def _clearest_swap(
     if not changes or abs(before) < _EQUAL:
         return None
     after = vectors.leads([changed for *_, changed in changes])
-    kept = np.sign(before) * after  # below 0: the targets changed places
-    best = int(np.argmin(kept))
+    remaining = np.sign(before) * after  # of the lead; below 0: the targets changed places
+    best = int(np.argmin(remaining))
     # A tie is not yet another order.
-    if kept[best] > -_EQUAL:
+    if remaining[best] > -_EQUAL:
         return None
     return *changes[best], before, float(after[best])
 
