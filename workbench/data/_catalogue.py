@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from workbench.config import read_data
-from workbench.data._tables import Facts, Roles
+from workbench.data._tables import Roles
 from workbench.errors import DataError, did_you_mean
+from workbench.files import Facts
 
 Kind = Literal["sentences", "pairs", "triplets", "labelled", "transfer tasks"]
 

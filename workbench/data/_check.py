@@ -12,9 +12,9 @@ from workbench.data._catalogue import CATALOGUE, TRANSFER, find_set
 from workbench.data._loading import kinds_of, load_data, local_root
 from workbench.data._roles import Columns, Scale
 from workbench.data._sets import AnySet, LabelledSentences, Pairs
-from workbench.data._tables import Facts, own_file, write_table
+from workbench.data._tables import own_file, write_table
 from workbench.errors import DataError
-from workbench.files import PACKAGE, set_name
+from workbench.files import PACKAGE, Facts, set_name
 from workbench.metrics import FEWEST_TARGETS, ranking_groups
 
 

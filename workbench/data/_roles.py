@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from workbench.data._catalogue import TABLES, DataSet, Kind
-from workbench.data._tables import Facts, Roles, Table, to_number
+from workbench.data._tables import Roles, Table, to_number
 from workbench.errors import DataError, SettingError
+from workbench.files import Facts
 
 Columns = Roles | None  # as a user chose
 Scale = tuple[float, float] | None
@@ -61,6 +62,7 @@ def read_roles(
     if not all(matches.values()):
         raise _missing_columns(table, kind, matches)
     roles = _best_columns(matches)
+    chosen_columns = {*(chosen or {}).values()}
     table.require(roles)
     for role, column in roles.items():
         # Any of the three most usual names is surely meant, whatever else may be.
@@ -70,8 +72,7 @@ def read_roles(
                 f"{table.where}: {role} could be {several}; choose with --columns {role}=NAME"
             )
         # Texts may well be numbers, if you say that they are texts.
-        is_chosen = column in (chosen or {}).values()
-        if role != "score" and not is_chosen and table.is_numeric(column):
+        if role != "score" and column not in chosen_columns and table.is_numeric(column):
             raise DataError(
                 f"{table.where}: {column} has a number in every row; if these are the texts, or "
                 f"another column has them, say so: --columns {role}=NAME"
@@ -85,7 +86,9 @@ def read_roles(
             f"{table.where}: it is read as {kind}, which have no scores; leave out scale"
         )
     if kind == "pairs":
-        facts, table, note = _read_scores(roles, table, chosen, scale)
+        facts, table, note = _read_scores(
+            roles, table, scale, is_chosen=roles["score"] in chosen_columns
+        )
         notes.append(note)
     else:
         unread = [column for column in table.columns if column not in roles.values()]
@@ -146,7 +149,7 @@ def _missing_columns(table: Table, kind: Kind, matches: Matches) -> DataError:
 
 
 def _read_scores(
-    roles: Roles, table: Table, chosen: Columns, scale: Scale
+    roles: Roles, table: Table, scale: Scale, *, is_chosen: bool
 ) -> tuple[Facts, Table, str]:
     """Return the range or the classes of scores, a table that has them, and a note."""
     if scale is not None and not (len(scale) == 2 and -math.inf < scale[0] < scale[1] < math.inf):
@@ -167,8 +170,7 @@ def _read_scores(
     if stated and scale is None:
         low, high = map(to_number, stated.groups())
         scale = (low, high) if low < high else None
-    is_explicit = column in (chosen or {}).values()
-    if not is_explicit and not stated and _are_numbered_classes(roles, set(numbers)):
+    if not is_chosen and not stated and _are_numbered_classes(roles, set(numbers)):
         raise DataError(
             f"{table.where}: {column} holds classes as numbers, and most published files count "
             "from 0 = entailment; write the words (or triplets: docs/own-data.md); if larger is "

@@ -11,9 +11,9 @@ import pandas as pd
 from workbench.config import SEVEN_STS
 from workbench.data._catalogue import TRANSFER, DataSet, Kind
 from workbench.data._roles import ROLES, Columns, Scale, read_roles
-from workbench.data._tables import Facts, Table, Texts, table_of
+from workbench.data._tables import Table, Texts, table_of
 from workbench.errors import DataError
-from workbench.files import text_checksum
+from workbench.files import Facts, text_checksum
 from workbench.metrics import ranking_groups
 
 # Means of seven sets in a run's metrics.

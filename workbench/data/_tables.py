@@ -20,9 +20,8 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import DataError, unknown_name
-from workbench.files import OWN_FILES, atomic_path, file_checksum, text_checksum
+from workbench.files import OWN_FILES, Facts, atomic_path, file_checksum, text_checksum
 
-Facts = dict[str, Any]
 Roles = Mapping[str, str]  # role -> column
 Texts = dict[str, list[str]]  # column -> its cells
 Records = dict[int, list[str]]  # first line -> the fields of a row

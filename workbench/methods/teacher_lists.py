@@ -26,6 +26,7 @@ class TeacherLists:
 
     def __init__(self, config: RankCSEConfig) -> None:
         self.config = config
+        self.embeddings: list[np.ndarray] = []  # of each teacher, a row per training sentence
         self.inputs: Inputs = {}
 
     def prepare(self, sentences: list[str]) -> None:
@@ -33,8 +34,8 @@ class TeacherLists:
 
         Embeddings come from the cache if possible.
         """
+        self.embeddings = []
         self.inputs = {}
-        self.embeddings: list[np.ndarray] = []  # of each teacher, a row per training sentence
         for name in self.config.teachers if self.config.gamma else []:
             teacher = self.load_teacher(name)  # not kept: training needs its embeddings alone
             self.inputs[f"teacher {name}"] = (teacher.source, teacher.checksum)

@@ -183,8 +183,8 @@ def read_row(path: Path) -> Facts:
         row["status"] = "failed" if row["failure"] else "unfinished"
         if run.finished:
             row["status"] = "finished"
-            start = run.metrics(BEFORE) if run.has(BEFORE) else {}
-            row["metrics"] = run.metrics()
+            start = run.metrics(BEFORE, facts) if run.has(BEFORE) else {}
+            row["metrics"] = run.metrics(facts=facts)
             for suite, values in row["metrics"].items():
                 values.update(_score_of(values))
                 if suite in start:

@@ -275,9 +275,12 @@ class Run:
         """Return whether the evaluation of this stage was stored."""
         return is_finished(self.path / stage)
 
-    def metrics(self, stage: str = "") -> Facts:
-        """Return suite -> {"spearman", "n", ...}; the stage "before" is that before training."""
-        path, content = self._content(FINISHED, stage)
+    def metrics(self, stage: str = "", facts: Facts | None = None) -> Facts:
+        """Return suite -> {"spearman", "n", ...}; the stage "before" is that before training.
+
+        facts: Those of this run, if they have been read already, as in a listing of many runs.
+        """
+        path, content = self._content(FINISHED, stage, facts)
         return read_json(path, _METRICS, content)
 
     def scores(self, stage: str = "") -> pd.DataFrame:
@@ -348,7 +351,7 @@ class Run:
     def _table(self, name: str, stage: str) -> pd.DataFrame:
         return read_stored_table(*self._content(name, stage))
 
-    def _content(self, name: str, stage: str) -> tuple[Path, bytes]:
+    def _content(self, name: str, stage: str, facts: Facts | None = None) -> tuple[Path, bytes]:
         """Return path and content of a file after comparing the content with what was written."""
         path = self.path / stage / name
         if not path.is_file():
@@ -356,7 +359,8 @@ class Run:
             raise RunError(f"{path} is missing; {_REMEDY if self.finished else unfinished}")
         with _refuse_unreadable(path):
             content = path.read_bytes()
-        written = self.facts().get("files", {}).get(_name_in_run(stage, name))
+        facts = facts or self.facts()
+        written = facts.get("files", {}).get(_name_in_run(stage, name))
         # An unfinished stage may have the checksums of one start and the files of another.
         if written and self.has(stage) and text_checksum(content) != written["sha256"]:
             raise RunError(

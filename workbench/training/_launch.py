@@ -39,9 +39,13 @@ def fit_in_processes(
     last_lines = deque(maxlen=30)
     command = [
         sys.executable,
-        *("-m", "torch.distributed.run", "--standalone"),
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
         f"--nproc-per-node={config.num_processes}",
-        *("-m", "workbench.training", str(run.path)),
+        "-m",
+        "workbench.training",
+        str(run.path),
     ]
     run.release()  # to the first of the processes
     with subprocess.Popen(

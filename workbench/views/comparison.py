@@ -35,7 +35,7 @@ from workbench.runs import Run
 from workbench.views import run_tables
 from workbench.views.run_tables import BEFORE, measure_of, read_or_warn
 
-Columns = dict[str, np.ndarray]
+PairColumns = dict[str, np.ndarray]
 _IDENTITY = ["subset", "pair_id", "gold"]  # of a scored pair
 _COLUMNS = ["suite", *_IDENTITY, "predicted"]
 _TEST = list(PermutationTest._fields)
@@ -212,7 +212,7 @@ def with_base(runs: pd.DataFrame, baseline: str) -> Any:
         trained: Any = runs[runs["method"] != BaselineConfig.method]
         return trained.assign(base=trained["path"], base_seed=trained["seed"])
     is_base = runs["label"] == baseline
-    # Two roots may have a run of one seed: the last is taken.
+    # A seed occurs once, unless the caller has joined the runs of two roots.
     path_of_seed: Any = runs[is_base].groupby("seed")["path"].last()
     others: Any = runs[~is_base]
     # A seed that the baseline lacks is compared with its lowest.
@@ -319,7 +319,7 @@ def _scores_on(run: Run, suite: str, stage: str = "", base: tuple[Any, ...] = ()
     return [pairs, pairs["predicted"], other["predicted"]]
 
 
-def _scored_pairs(path: str | Path, stage: str, suite: str) -> Columns:
+def _scored_pairs(path: str | Path, stage: str, suite: str) -> PairColumns:
     """Return the columns of the pairs of a suite, or of all sets of an average."""
     file = Path(path, stage, "scores.csv")
     parts = _read_columns(str(path), stage, run_tables.time_changed(file))
@@ -332,7 +332,7 @@ def _scored_pairs(path: str | Path, stage: str, suite: str) -> Columns:
 
 
 @lru_cache(maxsize=64)
-def _read_columns(path: str, stage: str, _changed: int) -> dict[Any, Columns]:
+def _read_columns(path: str, stage: str, _changed: int) -> dict[Any, PairColumns]:
     """Return suite -> column -> values, as arrays: frames made `compare` four times slower.
 
     The time of the last change is only part of the cache's key.
@@ -415,7 +415,7 @@ def compare(
 
     Args:
         runs_root: Folder of runs.
-        suites: Columns of the table; none: all that a finished run was scored on.
+        suites: PairColumns of the table; none: all that a finished run was scored on.
         baseline: A label; "": the first SimCSE, otherwise the first label.
         alpha: Chance of any false mark in the table.
         samples: Of each permutation test.

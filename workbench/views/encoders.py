@@ -19,7 +19,7 @@ from workbench.runs import COMMON_FOLDERS, Run, is_running, run_path
 from workbench.views._style import problem_html
 
 Encoders = Mapping[str, Any] | Sequence[Any] | None  # as `Ask` takes them
-Texts = Sequence[str]
+Strings = Sequence[str]
 WORDS = "word-overlap"  # the name of `WordOverlap`, where an encoder can be named
 SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces between words
 _BUNDLED = ["english-encoder"]  # the encoders if none is given
@@ -130,7 +130,7 @@ class Vectors:
         return load_encoder(checkpoint, checkpoint.spec(), precision="fp32")
 
     @_without_warnings()
-    def __call__(self, sentences: Texts) -> np.ndarray:
+    def __call__(self, sentences: Strings) -> np.ndarray:
         """Return [n, d], float64."""
         from workbench.encoder import unit_rows
 
@@ -143,14 +143,14 @@ class Vectors:
             self._rows.update(zip(new, rows, strict=True))
         return np.stack([self._rows[sentence] for sentence in sentences])
 
-    def cosines(self, first: Texts, second: Texts) -> np.ndarray:
+    def cosines(self, first: Strings, second: Strings) -> np.ndarray:
         """Return the cosine of each pair of sentences, [n]."""
         # In sparse rows: 8,192 columns of 10,000 targets are 655 MB.
         if isinstance(self.model, WordOverlap):
             return self.model.score(list(first), list(second))
         return np.einsum("nd,nd->n", self(first), self(second))
 
-    def leads(self, texts: Sequence[Texts]) -> np.ndarray:
+    def leads(self, texts: Sequence[Strings]) -> np.ndarray:
         """Return the cosine of each query and target, minus that of its second target, if any."""
         query, target, *other = zip(*texts, strict=True)
         # Above 0: the first target is nearer to the query than the second.
@@ -165,7 +165,7 @@ def wrap_encoders(encoders: Encoders) -> list[Vectors]:
     return [Vectors(label, source) for label, source in label_encoders(encoders).items()]
 
 
-def usable_encoders(encoders: Sequence[Vectors], sentences: Texts) -> tuple[list[Vectors], str]:
+def usable_encoders(encoders: Sequence[Vectors], sentences: Strings) -> tuple[list[Vectors], str]:
     """Return the encoders that can encode the sentences, and the problems of the others as HTML."""
     usable = []
     problems = ""

@@ -92,13 +92,18 @@ def published_table(paper: str, table: str) -> pd.DataFrame:
         catalogue or profile has for it, with ≠ if it is another, or "".
     """
     heading = read_shape(paper, "table", table)["heading"]
-    file = project_path("data") / "published" / f"{paper}.csv"
-    # As text: 80.10 is published, not 80.1.
-    values = pd.read_csv(file, dtype=str, keep_default_na=False)
+    values = _published_values(paper)
     values = values.loc[values["table"] == heading]
     stated = [_state_ours(value) for value in values.itertuples()]
     # The command of a setting is not run: it only has the setting.
     return values.assign(stated=stated, command=values["command"].mask(values["ours"] != "", ""))
+
+
+@cache
+def _published_values(paper: str) -> pd.DataFrame:
+    file = project_path("data") / "published" / f"{paper}.csv"
+    # As text: 80.10 is published, not 80.1.
+    return pd.read_csv(file, dtype=str, keep_default_na=False)
 
 
 def _state_ours(value: Any) -> str:

@@ -255,8 +255,10 @@ def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
     Raises:
         DataError: They are not on this machine.
     """
+    if suite_file(suite):
+        return load_pairs(suite)
     # The file that a run read may be in another folder than the caller thinks: its settings know.
-    for path in () if suite_file(suite) else runs["path"]:
+    for path in runs["path"]:
         for file in read_or_warn(path, lambda run: run.config.suites) or ():
             if set_name(file) == set_name(suite):
                 return load_pairs(file)

@@ -16,7 +16,7 @@ from workbench.views.ask import require_text
 from workbench.views.encoders import (
     SPACELESS,
     Encoders,
-    Texts,
+    Strings,
     Vectors,
     usable_encoders,
     wrap_encoders,
@@ -49,7 +49,7 @@ class Why(TypedView):
         target: str = "",
         other: str = "",
         *,
-        vocabulary: Texts = (),
+        vocabulary: Strings = (),
     ) -> None:
         """Show three sentences; `encoders` as of `Ask`, or of a `RunPicker`. `other` may be "".
 
@@ -94,7 +94,7 @@ class Why(TypedView):
         return require_text(sentences)
 
 
-def word_effects(encoders: Sequence[Vectors], sentences: Texts) -> pd.DataFrame:
+def word_effects(encoders: Sequence[Vectors], sentences: Strings) -> pd.DataFrame:
     """Return the cosine of a query and a target, and its loss without each word of all sentences.
 
     The cosine of a second target is subtracted. Columns: labels of the encoders; rows: side
@@ -117,7 +117,7 @@ def word_effects(encoders: Sequence[Vectors], sentences: Texts) -> pd.DataFrame:
     return table
 
 
-def reasons_html(encoders: Sequence[Vectors], sentences: Texts, *, name: str = "") -> str:
+def reasons_html(encoders: Sequence[Vectors], sentences: Strings, *, name: str = "") -> str:
     """Return the words of query and targets with their effects under each encoder that works.
 
     name: Of the target, for a title."""
@@ -148,7 +148,7 @@ def _format_effect(value: float) -> str:
 
 
 def smallest_swaps(
-    encoders: Sequence[Vectors], sentences: Texts, vocabulary: Texts = ()
+    encoders: Sequence[Vectors], sentences: Strings, vocabulary: Strings = ()
 ) -> pd.DataFrame:
     """Return by encoder the smallest changes after which a query's two targets change places.
 
@@ -187,7 +187,7 @@ def smallest_swaps(
     return pd.DataFrame(rows, columns=_SWAPS)
 
 
-def _count_words(sentences: Texts) -> int:
+def _count_words(sentences: Strings) -> int:
     return sum(len(_WORD.findall(sentence)) for sentence in sentences)
 
 
@@ -199,7 +199,7 @@ def _most_left_out(words: int) -> int:
     return 1
 
 
-def _leave_out(sentences: Texts, size: int) -> Iterator[_Change]:
+def _leave_out(sentences: Strings, size: int) -> Iterator[_Change]:
     """Yield the changes without `size` words, which may empty a sentence."""
     words = [_WORD.findall(sentence) for sentence in sentences]
     places = [(side, place) for side, own in enumerate(words) for place in range(len(own))]
@@ -212,7 +212,7 @@ def _leave_out(sentences: Texts, size: int) -> Iterator[_Change]:
         yield names, tuple(_SIDES[side] for side, _ in left_out), changed
 
 
-def _put_in(sentences: Texts, vocabulary: Texts) -> Iterator[_Change]:
+def _put_in(sentences: Strings, vocabulary: Strings) -> Iterator[_Change]:
     """Yield the changes with one word of the vocabulary, at any place of any sentence."""
     for side, sentence in enumerate(sentences):
         words = _WORD.findall(sentence)
@@ -229,7 +229,7 @@ def _join(words: Iterable[str]) -> str:
 
 
 def _clearest_swap(
-    vectors: Vectors, sentences: Texts, changes: Sequence[_Change]
+    vectors: Vectors, sentences: Strings, changes: Sequence[_Change]
 ) -> tuple[Any, ...] | None:
     """Return the change that reverses the lead furthest, if any, with the lead before and after."""
     before = float(vectors.leads([sentences])[0])
@@ -245,7 +245,7 @@ def _clearest_swap(
     return *changes[best], before, float(after[best])
 
 
-def _swaps_html(encoders: Sequence[Vectors], sentences: Texts, vocabulary: Texts) -> str:
+def _swaps_html(encoders: Sequence[Vectors], sentences: Strings, vocabulary: Strings) -> str:
     """Return a sentence for each encoder and kind of change."""
     table: Any = smallest_swaps(encoders, sentences, vocabulary)
     most = _most_left_out(_count_words(sentences))
