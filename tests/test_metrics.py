@@ -172,10 +172,10 @@ def test_two_models_are_resampled_on_the_same_pairs() -> None:
 
 def test_an_interval_over_seeds_is_students() -> None:
     values = numbers(5, 0)
-    expected = scipy.stats.t.interval(0.9, 4, values.mean(), scipy.stats.sem(values))
-    interval = metrics.seed_interval(values, 0.9)
+    expected = scipy.stats.t.interval(0.95, 4, values.mean(), scipy.stats.sem(values))
+    interval = metrics.seed_interval(values)
     assert interval == pytest.approx((values.mean(), *expected), abs=1e-12)
-    still = metrics.hierarchical_interval(values, np.repeat(values[:, None], 9, axis=1), 0.9)
+    still = metrics.hierarchical_interval(values, np.repeat(values[:, None], 9, axis=1))
     assert still == pytest.approx(interval, abs=1e-12), "pairs that make no difference add nothing"
     pairs = np.random.default_rng(0).standard_normal(999)
     alone = metrics.hierarchical_interval([0.0, 0.0], [pairs - pairs.mean()] * 2)

@@ -4,7 +4,7 @@ Intervals are over pairs, over seeds, or over both.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,6 +23,8 @@ from workbench.metrics.measures import (
 Measure = Literal["spearman", "accuracy"]
 # Numbers that are resampled at once; another number draws other resamples of several datasets.
 _BLOCK = 20_000
+# Ends of a 95% interval, as shares of the distribution.
+_LOW, _HIGH = 0.025, 0.975
 
 
 class Interval(NamedTuple):
@@ -52,10 +54,9 @@ def bootstrap_interval(
     sets: Names = None,
     measure: Measure = "spearman",
     samples: int = 1000,
-    level: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Return a percentile bootstrap confidence interval over pairs.
+    """Return a 95% percentile bootstrap confidence interval over pairs.
 
     It reflects the sampling of pairs, not of seeds.
 
@@ -68,7 +69,6 @@ def bootstrap_interval(
             on its own.
         measure: Spearman of the scores, or the accuracy of predicted classes.
         samples, seed: Number of resamples, and of their generator.
-        level: Share of the resamples inside the interval, in (0, 1).
 
     Undefined resamples are left out; the ends are nan if most are undefined.
     """
@@ -84,8 +84,7 @@ def bootstrap_interval(
     # A constant resample has no correlation; a few of them may be dropped, most of them not.
     if np.isnan(value) or np.mean(np.isnan(values)) > 0.5:
         return Interval(value, math.nan, math.nan)
-    ends = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.nanquantile(values, ends).tolist()
+    low, high = np.nanquantile(values, [_LOW, _HIGH]).tolist()
     return Interval(value, low, high)
 
 
@@ -174,18 +173,14 @@ def permutation_tests(
     of 1,000 pairs take a twentieth of the time of single ones (benchmarks/compare.py)."""
     truth, second = paired_numbers(gold, other)
     first = [paired_numbers(gold, scores)[1] for scores in predicted]
-    prepare, contributions, permute = _PERMUTATIONS[measure]
-    sides = []
-    observed = np.zeros(len(first))
     rows = rows_by_set(sets, len(truth))
-    for row in rows:
-        of_models = np.stack([prepare(scores[row]) for scores in first])
-        of_other = prepare(second[row])[None]
-        target = prepare(truth[row])
-        side = target, contributions(target, of_models), contributions(target, of_other)
-        unchanged = np.zeros((1, len(row)))
-        observed += permute(unchanged, *side)[0] / len(rows)
-        sides.append(side)
+    differences = [
+        _exchange(measure, truth[row], [scores[row] for scores in first], second[row])
+        for row in rows
+    ]
+    observed = np.zeros(len(first))
+    for difference, row in zip(differences, rows, strict=True):
+        observed += difference(np.zeros((1, len(row))))[0] / len(rows)
     # One stream of coins for all models: their p-values differ by the models alone.
     coin = np.random.default_rng(seed)
     block = max(1, 10 * _BLOCK // max(1, len(truth)))
@@ -193,9 +188,9 @@ def permutation_tests(
     for start in range(0, samples, block):
         count = min(block, samples - start)
         chance = np.zeros((count, len(first)))
-        for side in sides:
-            tosses = coin.integers(0, 2, (count, len(side[0])), dtype=np.int8)
-            chance += permute(tosses.astype(float), *side) / len(sides)
+        for difference, row in zip(differences, rows, strict=True):
+            tosses = coin.integers(0, 2, (count, len(row)), dtype=np.int8)
+            chance += difference(tosses.astype(float)) / len(rows)
         # A constant mixture has no correlation and does not count as smaller; rounding must not
         # decide a tie.
         is_smaller = abs(chance) < abs(observed) - 1e-12
@@ -227,8 +222,8 @@ def seed_spread(values: ArrayLike) -> Spread:
     return Spread(mean, float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan, len(numbers))
 
 
-def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
-    """Return the mean of n independent values, as of seeds, with its Student t interval.
+def seed_interval(values: ArrayLike) -> Interval:
+    """Return the mean of n independent values, as of seeds, with its 95% Student t interval.
 
     The ends are nan for n < 2.
     """
@@ -236,12 +231,12 @@ def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
 
     mean, std, n = seed_spread(values)
     # scipy.special and not scipy.stats, which takes a second to import.
-    half = float(stdtrit(n - 1, (1 + level) / 2)) * std / math.sqrt(max(1, n))
+    half = float(stdtrit(n - 1, _HIGH)) * std / math.sqrt(max(1, n))
     return Interval(mean, mean - half, mean + half)
 
 
-def hierarchical_interval(observed: Any, resampled: Any, level: float = 0.95) -> Interval:
-    """Return the mean difference of two methods with its interval over seeds (or starts) and pairs.
+def hierarchical_interval(observed: Any, resampled: Any) -> Interval:
+    """Return the mean difference of two methods with its 95% interval over seeds (or starts), pairs.
 
     observed: The difference of each seed. resampled: The same [seeds, draws] under common resamples
         of the pairs, from `bootstrap_values`. For several starts both are sequences of these; means
@@ -255,9 +250,8 @@ def hierarchical_interval(observed: Any, resampled: Any, level: float = 0.95) ->
         observed = [np.mean(of_start) for of_start in observed]
         resampled = [np.mean(of_start, axis=0) for of_start in resampled]
     # Student's t over seeds has the right tails for five of them; a bootstrap of five does not.
-    value, low, high = seed_interval(observed, level)
-    ends = [(1 - level) / 2, (1 + level) / 2]
-    below, above = np.quantile(effects_of_pairs(resampled), ends)
+    value, low, high = seed_interval(observed)
+    below, above = np.quantile(effects_of_pairs(resampled), [_LOW, _HIGH])
     return Interval(
         value,
         value - math.hypot(value - low, below),
@@ -283,7 +277,7 @@ def effects_of_pairs(resampled: Any) -> ndarray:
 
 
 def smallest_difference(
-    std: float, n: int, level: float = 0.95, power: float = 0.8, *, pairs_std: float = 0.0
+    std: float, n: int, *, power: float = 0.8, pairs_std: float = 0.0
 ) -> float:
     """Return the smallest true mean difference that is detected with this power over n seeds.
 
@@ -302,9 +296,8 @@ def smallest_difference(
     # Quantiles of the variance that a sweep of n seeds will estimate.
     half = (n - 1) / 2
     variances = std**2 * gammaincinv(half, (np.arange(2000) + 0.5) / 2000) / half
-    tail = (1 + level) / 2
-    of_seeds = stdtrit(n - 1, tail) ** 2 * variances / n
-    of_pairs = (ndtri(tail) * pairs_std) ** 2
+    of_seeds = stdtrit(n - 1, _HIGH) ** 2 * variances / n
+    of_pairs = (ndtri(_HIGH) * pairs_std) ** 2
     # What the observed difference must exceed, and how often a true difference does.
     needed = np.sqrt(of_seeds + of_pairs)
 
@@ -342,47 +335,56 @@ def _ranks_of_integers(codes: ndarray) -> ndarray:
     return ranks_of_codes.ravel()[cells]
 
 
-def _permuted_gains(swap: ndarray, gold: ndarray, first: ndarray, second: ndarray) -> ndarray:
-    """Return the difference of the two accuracies [samples, models] for each row of `swap`.
+def _exchange(
+    measure: Measure, truth: ndarray, models: Sequence[ndarray], other: ndarray
+) -> Callable[[ndarray], ndarray]:
+    """Return a function of tosses, 0 or 1 [samples, n], that exchanges the pairs with 1.
 
-    first: Whether each class is correct [models, n]; second: the same [1, n].
+    It returns the difference of each of the models from the other [samples, models].
     """
-    # Exchanging a pair changes the sign of its part of the difference.
-    gains = np.subtract(first, second, dtype=float)
-    return (1 - 2 * swap) @ gains.T / len(gold)
+    prepare, terms_of, value_of = _PERMUTATIONS[measure]
+    gold = prepare(truth)
+    terms = terms_of(gold, np.stack([prepare(scores) for scores in models]))
+    other_terms = terms_of(gold, prepare(other)[None])
+    sums = terms.sum(axis=-1)
+    other_sums = other_terms.sum(axis=-1)
+    # What the exchange of a pair adds to a model's sums, and takes from the other's.
+    change = (other_terms - terms).reshape(-1, len(gold)).T
+
+    def difference(tosses: ndarray) -> ndarray:
+        # One matrix product for all models.
+        moved = (tosses @ change).reshape(-1, *sums.shape)
+        return value_of(gold, sums + moved) - value_of(gold, other_sums - moved)
+
+    return difference
 
 
-def _rank_sums(gold: ndarray, ranks: ndarray) -> ndarray:
-    """Return, per pair, what the sum, the sum of squares and the product with gold add up."""
+def _rank_terms(gold: ndarray, ranks: ndarray) -> ndarray:
+    """Return what each pair adds to three sums [3, models, n] that a correlation follows from."""
     return np.stack([ranks, ranks**2, gold * ranks])
 
 
-def _permuted_correlations(
-    swap: ndarray, gold: ndarray, first: ndarray, second: ndarray
-) -> ndarray:
-    """Return the difference of the two correlations [samples, models] for each row of `swap`.
+def _correlations(gold: ndarray, sums: ndarray) -> ndarray:
+    """Return correlations [samples, models] with gold, centred ranks, from the three sums."""
+    total, squares, product = sums.swapaxes(0, 1)
+    spread = (gold @ gold) * (squares - total * (total / len(gold)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # Sums of half numbers are exact, so constant ranks have no spread at all.
+        return np.where(spread > 0, product / np.sqrt(spread), np.nan)
 
-    gold: Centred ranks [n]; first: `_rank_sums` [3, models, n]; second: the same [3, 1, n]; swap:
-    0 or 1, [samples, n]. The sums of all mixtures are one matrix product.
-    """
 
-    def correlations(sums: ndarray) -> ndarray:
-        total, squares, product = sums.swapaxes(0, 1)
-        spread = (gold @ gold) * (squares - total * (total / len(gold)))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            # Sums of half numbers are exact, so a constant mixture has no spread at all.
-            return np.where(spread > 0, product / np.sqrt(spread), np.nan)
+def _correct_terms(gold: ndarray, classes: ndarray) -> ndarray:
+    """Return 1.0 for each class that is right [1, models, n]."""
+    return np.equal(gold, classes)[None].astype(float)
 
-    change = (second - first).reshape(-1, len(gold))
-    exchanged = (swap @ change.T).reshape(len(swap), 3, -1)
-    one = first.sum(axis=-1) + exchanged
-    other = second.sum(axis=-1) - exchanged
-    return correlations(one) - correlations(other)
+
+def _accuracies(gold: ndarray, sums: ndarray) -> ndarray:
+    return sums[:, 0] / len(gold)
 
 
 _VALUES = {"spearman": spearman, "accuracy": lambda gold, classes: np.mean(gold == classes)}
-# measure -> what is compared, the terms of its sums per pair, the difference of exchanged mixtures
+# measure -> what is compared, a pair's terms of its sums, and the measure that follows from these
 _PERMUTATIONS: dict[str, tuple[Any, Any, Any]] = {
-    "spearman": (centred_ranks, _rank_sums, _permuted_correlations),
-    "accuracy": (np.asarray, np.equal, _permuted_gains),
+    "spearman": (centred_ranks, _rank_terms, _correlations),
+    "accuracy": (np.asarray, _correct_terms, _accuracies),
 }

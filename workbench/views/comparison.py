@@ -337,7 +337,9 @@ def _read_columns(path: str, stage: str, _changed: int) -> dict[Any, PairColumns
 
     The time of the last change is only part of the cache's key.
     """
-    table = Run(path).scores(stage)
+    # Text as objects of Python: an array of Arrow's would be converted.
+    with pd.option_context("mode.string_storage", "python"):
+        table = Run(path).scores(stage)
     columns = {name: table[name].to_numpy() for name in _COLUMNS}
     rows_of = table.groupby("suite", sort=False).indices
     return {
