@@ -189,9 +189,8 @@ def over_starts(measured: list[Difference]) -> Difference:
     means = np.array([one.values.mean() for one in measured])
     both = None
     if all(one.draws is not None for one in measured):
-        both = hierarchical_interval(
-            [one.values for one in measured], [one.draws for one in measured]
-        )
+        # Means of starts take the place of seeds.
+        both = hierarchical_interval(means, [one.draws.mean(axis=0) for one in measured])
     return Difference(means, seed_interval(means), both, float(ttest_1samp(means, 0).pvalue))
 
 

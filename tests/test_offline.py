@@ -256,7 +256,7 @@ def test_an_encoder_that_the_script_cannot_compute_is_refused_by_its_reason(tmp_
     ):
         with pytest.raises(EncoderError, match=words):
             pack_encoder(encoder)
-    with pytest.raises(ValueError, match="precision is 'int4'; it can be int8 or float16"):
+    with pytest.raises(ValueError, match=r"no precision 'int4' of a page.*known: float16, int8"):
         Ask("world-encoder", QUERY, TARGETS).to_html(
             tmp_path / "ask.html", encoder=True, precision="int4"
         )

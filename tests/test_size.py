@@ -18,7 +18,7 @@ DECISIONS = PROJECT / "docs" / "decisions.md"
 
 # The budget is raised by the stated price of a feature, never by the density of a line. The aim is
 # 86,000: what this number is above it is to be saved.
-MOST_NODES = 86_250
+MOST_NODES = 86_000
 MOST_NODES_PER_LINE = 7.0
 LONGEST_LINE = 100
 LEAST_REMARKS = 0.05

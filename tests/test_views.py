@@ -16,7 +16,7 @@ from written_runs import PAIRS, SUITE, write_run
 from workbench.config import BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
-from workbench.errors import DataError
+from workbench.errors import DataError, SettingError
 from workbench.evaluation import RANKING_COLUMNS, Report
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run
@@ -235,7 +235,7 @@ def test_what_is_ticked_is_what_tables_and_explorers_get(tmp_path: Path):
     assert (picker.rankings, "No run is ticked" in picker.means.html) == ({}, True)
     assert queries.labels == ["cosent"], "an empty selection changes the view"
     assert len(earlier.labels) == 4, "an earlier view of the same kind follows too"
-    with pytest.raises(ValueError, match="no runs 'simcs'; there are cosent, simcse"):
+    with pytest.raises(SettingError, match=r"no runs 'simcs' .*known: cosent, simcse"):
         RunPicker(runs, SUITE, labels=["simcs"])
     assert RunPicker(runs.iloc[:0], SUITE).rankings == {}
 

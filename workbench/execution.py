@@ -151,8 +151,7 @@ def check_settings(config: TrainingConfig) -> None:
                 problems.append(
                     f"{setting}: {name} holds {available[0]}; {config.method} needs {needed} there"
                 )
-    for name, problem in unusable(check(sorted(every))).items():
-        problems.append(problem if problem.startswith(name) else f"{name}: {problem}")
+    problems += unusable(check(sorted(every))).values()
     if problems:
         raise DataError("\n".join(problems))
     names = [config.train, *config.dev_sets, *config.suites]

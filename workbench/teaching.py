@@ -95,7 +95,7 @@ def recap(run: Run) -> pd.DataFrame:
     Correlations and accuracies are x 100.
 
     Example:
-        recap(list_runs("../runs")[0])
+        recap(run)
     """
     history = _start_and_kept(run.history()).to_dict("records")
     rows = []

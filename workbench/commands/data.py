@@ -46,10 +46,8 @@ def check_data(
     roles = workbench.data.parse_columns(columns)
     table: Any = workbench.data.check(names, columns=roles, scale=scale)
     print_table(table.drop(columns="problem"))
-    for row in table[table["problem"] != ""].to_dict("records"):
-        problem = row["problem"]
-        # Most problems begin with the name, or the path, already.
-        echo(problem if problem.startswith(row["name"]) else f"{row['name']}: {problem}")
+    for problem in filter(None, table["problem"]):
+        echo(problem)
     own: Any = table[table["status"] == "own file"]
     sets = {}
     for name in own["name"]:

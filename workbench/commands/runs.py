@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +12,6 @@ from workbench.commands.options import RunName, Runs, Words
 from workbench.commands.output import echo, print_scores, print_table, warn_of
 from workbench.config import CONFIGS
 from workbench.errors import RunError, SettingError
-from workbench.files import reraise_os_error
 
 runs_app = Typer()
 
@@ -87,7 +85,6 @@ def print_power(
     difference: Annotated[
         float, Option(help="Also print what a difference x 100 of this size takes.")
     ] = 0,
-    html: Annotated[Path | None, Option(help="Also write the curve as a page.")] = None,
 ) -> None:
     """Print the smallest detectable difference of a suite by numbers of pairs and seeds.
 
@@ -125,9 +122,6 @@ def print_power(
                     difference / 100, row["seed_std"], row["pairs_std"], int(row["pairs"])
                 )
             )
-    if html:
-        with reraise_os_error(html, "another --html FILE"):
-            workbench.views.power_curve(table).write_html(html)
 
 
 @runs_app.command("rm")

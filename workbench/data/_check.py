@@ -36,7 +36,8 @@ def check(
             the whole catalogue.
 
     The status is "bundled", "local", "own file", "hub" (not on this machine; not downloaded),
-    "damaged" or "missing"; the problem is "" if the set loads and nothing is remarkable.
+    "damaged" or "missing"; the problem, which begins with the name, is "" if the set loads and
+    nothing is remarkable.
     """
     rows = []
     for name in CATALOGUE if names is None else names:
@@ -76,6 +77,9 @@ def _check(name: str, columns: Columns, scale: Scale) -> Facts:
                 problem = "the score is the same in every row: no correlation can be computed"
     except DataError as error:
         problem = str(error)
+    # Most errors begin with the name, or the path, already.
+    if problem and not problem.startswith(name):
+        problem = f"{name}: {problem}"
     return {"name": name, "kind": kind, "status": status, "rows": rows, "problem": problem}
 
 

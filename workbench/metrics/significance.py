@@ -236,19 +236,15 @@ def seed_interval(values: ArrayLike) -> Interval:
 
 
 def hierarchical_interval(observed: Any, resampled: Any) -> Interval:
-    """Return the mean difference of two methods with its 95% interval over seeds (or starts), pairs.
+    """Return the mean difference of two methods with its 95% interval over seeds and pairs.
 
-    observed: The difference of each seed. resampled: The same [seeds, draws] under common resamples
-        of the pairs, from `bootstrap_values`. For several starts both are sequences of these; means
-        of starts then take the place of seeds.
+    observed: The difference of each seed, or the mean difference of each start. resampled: The same
+        [seeds, draws] under common resamples of the pairs, from `bootstrap_values`.
 
     Five seeds, resampled, lack the tails of t. So an end's squared distance is the sum of two
     (MOVER, Zou and Donner 2008): that of `seed_interval`, and that of the quantile of the resampled
     means, which are shrunk by the interaction of seeds and pairs, since the first contains it. The
     ends are nan for one seed, or if a draw is undefined."""
-    if np.ndim(observed[0]):  # of several starts
-        observed = [np.mean(of_start) for of_start in observed]
-        resampled = [np.mean(of_start, axis=0) for of_start in resampled]
     # Student's t over seeds has the right tails for five of them; a bootstrap of five does not.
     value, low, high = seed_interval(observed)
     below, above = np.quantile(effects_of_pairs(resampled), [_LOW, _HIGH])
@@ -276,9 +272,7 @@ def effects_of_pairs(resampled: Any) -> ndarray:
     return means * math.sqrt(max(0.0, 1 - share))
 
 
-def smallest_difference(
-    std: float, n: int, *, power: float = 0.8, pairs_std: float = 0.0
-) -> float:
+def smallest_difference(std: float, n: int, *, power: float = 0.8, pairs_std: float = 0.0) -> float:
     """Return the smallest true mean difference that is detected with this power over n seeds.
 
     std: Of the difference over seeds. pairs_std: Of its mean over the sampled pairs, common to all

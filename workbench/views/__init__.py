@@ -23,7 +23,6 @@ from workbench.views.figures import (
     cosine_by_gold as cosine_by_gold,
     cosine_heatmap as cosine_heatmap,
     part_scores as part_scores,
-    power_curve as power_curve,
     score_intervals as score_intervals,
     sentence_map as sentence_map,
     setting_sweep as setting_sweep,

@@ -336,40 +336,6 @@ def setting_sweep(
     )
 
 
-def power_curve(differences: pd.DataFrame) -> Figure:
-    """Draw the smallest detectable difference x 100 by seeds and pairs.
-
-    Args:
-        differences: The table that `smallest_differences` returns.
-    """
-    if differences.empty:
-        return _empty_figure("No finished runs yet")
-    # One seed has no deviation, so no difference is detectable with it.
-    table: Any = differences.dropna(subset=["smallest"])
-    table = table.assign(
-        smallest=100 * table["smallest"],
-        label=table["label"].map(plain),
-        pairs=table["pairs"].map("{} pairs".format),
-    )
-    figure = px.line(
-        table,
-        x="seeds",
-        y="smallest",
-        color="label",
-        line_dash="pairs",
-        color_discrete_sequence=COLOURS,
-        markers=True,
-    )
-    return laid_out(
-        figure,
-        f"Smallest detectable difference from {differences['against'].iloc[0]}",
-        yaxis_type="log",
-        yaxis_tickvals=[0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100],
-        yaxis_title="difference of Spearman or accuracy x 100",
-        legend_title="",
-    )
-
-
 def score_intervals(intervals: pd.DataFrame, suite: str) -> Figure:
     """Draw the score of each run with its interval over pairs, x 100, as `intervals` returns them.
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from workbench.errors import EncoderError
+from workbench.errors import EncoderError, SettingError, unknown_name
 from workbench.views._style import render
 from workbench.views._table import HERE, STYLE_SHEET
 from workbench.views.export import write_page
@@ -60,11 +60,11 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
     Raises:
         EncoderError: The encoder is not a BERT with WordPiece, pooled by mean or [CLS], without
             prompts and dense layers.
-        ValueError: Another precision.
+        SettingError: Another precision.
     """
-    if precision not in get_args(Precision):
-        choices = " or ".join(get_args(Precision))
-        raise ValueError(f"precision is {precision!r}; it can be {choices}")
+    choices = get_args(Precision)
+    if precision not in choices:
+        raise SettingError(unknown_name("precision", precision, choices, "of a page"))
     if not hasattr(encoder, "backbone") or encoder.backbone.config.model_type != "bert":
         name = getattr(encoder, "checkpoint", encoder)
         raise EncoderError(f"a page can only contain a BERT encoder, not {name!r:.80}")

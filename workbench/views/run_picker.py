@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
-from workbench.errors import WorkbenchError
+from workbench.errors import SettingError, WorkbenchError, unknown_name
 from workbench.files import set_name
 from workbench.runs import Run, split_common_settings
 from workbench.views._style import framed, problem_html
@@ -67,7 +67,7 @@ class RunPicker(View):
             seeds: "first" or "each", see `rankings`.
 
         Raises:
-            ValueError: A label is unknown.
+            SettingError: A label is unknown.
         """
         self._all = runs.reset_index(drop=True)
         self.suite = suite
@@ -134,16 +134,15 @@ class RunPicker(View):
         """Return the labels of the ticked runs; set them to tick all runs of some labels.
 
         Raises:
-            ValueError: A label that is set is unknown.
+            SettingError: A label that is set is unknown.
         """
         return list(dict.fromkeys(self.runs["label"]))
 
     @labels.setter
     def labels(self, labels: Sequence[str]) -> None:
         known = self._all["label"]
-        if unknown := [repr(label) for label in labels if label not in known.array]:
-            names = ", ".join(known.unique()) or "no finished runs"
-            raise ValueError(f"no runs {', '.join(unknown)}; there are {names}")
+        if unknown := {*labels} - {*known}:
+            raise SettingError(unknown_name("runs", min(unknown), {*known}, f"on {self.suite}"))
         self._tick(np.flatnonzero(known.isin(labels)))
 
     @property
