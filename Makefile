@@ -14,7 +14,8 @@ lab: $(VENV)/ready      ## open copies of the notebooks, in my-notebooks/, in Ju
 demo: $(VENV)/ready     ## train SimCSE on the bundled world and print before | after
 	$(BIN)/python -m workbench demo
 
-test: $(VENV)/ready $(VENV)/browser $(VENV)/cluster   ## run all tests, including notebooks, browser and Slurm
+test:                   ## run all tests, including notebooks, browser and Slurm
+	$(MAKE) --jobs=2 $(VENV)/ready $(VENV)/cluster
 	$(BIN)/python -m pytest -n logical --dist loadgroup
 
 gpu: $(VENV)/ready      ## run the tests that need a GPU and print a table for docs/gpu.md
@@ -37,20 +38,24 @@ gallery: $(VENV)/ready $(VENV)/browser   ## execute the notebooks; write copies 
 clean:                  ## remove the environment; runs are kept
 	rm -rf $(VENV)
 
+# --no-compile: Python compiles a module when it first loads it, and most of them it never loads.
 $(VENV)/ready: pyproject.toml constraints.txt
 	@echo "Creating $(VENV): about 5 minutes and 2 GB, mostly torch; pip prints nothing meanwhile."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $@
 	@echo "Created $(VENV). 'source $(BIN)/activate' adds the workbench command to the PATH."
 
-# The browser tests need Chromium; on Debian and Ubuntu it is installed with apt-get if it is missing.
-$(VENV)/browser: $(VENV)/ready
+# The browser tests need Chromium; on Debian and Ubuntu it is installed with apt-get if it is missing,
+# beside the packages of Python, since both wait for their downloads.
+$(VENV)/browser:
+	mkdir -p $(VENV)
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium) || echo "Chromium could not be installed; the browser tests will be skipped."
 	touch $@
 
-# The tests of sweeps on a cluster start a Slurm; it is installed in the same way.
-$(VENV)/cluster: $(VENV)/ready
+# The tests of sweeps on a cluster start a Slurm; it is installed in the same way, after Chromium,
+# because two apt-get at once refuse to work.
+$(VENV)/cluster: $(VENV)/browser
 	command -v slurmctld >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge) || echo "Slurm could not be installed; its tests will be skipped."
 	touch $@

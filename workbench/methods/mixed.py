@@ -111,14 +111,14 @@ class Mixed(RankMethod):
         """Return the terms that read the scores of one view with the other."""
         config = self.config
         scores = cosine_matrix(*self.composition.views(vectors, self.head))
-        plain = cosine_matrix(*self.composition.views(vectors, None))
+        below_head = cosine_matrix(*self.composition.views(vectors, None))
         # infoNCE is among them, since RankCSE's eq. 6 has it.
-        terms = self.teacher_lists.terms(self, scores, plain, batch["teachers"])
+        terms = self.teacher_lists.terms(self, scores, below_head, batch["teachers"])
         if not (config.rank_weight or config.rank_lists):
             return terms
         target = self.ranks.targets.similarities(batch["base"]).to(scores.device)
         if config.rank_lists:
-            student = scores if config.lists_after_mlp else plain
+            student = scores if config.lists_after_mlp else below_head
             terms["rank_lists"] = config.rank_lists * self.teacher_lists.ranking_loss(
                 student, target
             )

@@ -47,5 +47,5 @@ class RankCSE(ContrastiveMethod):
 
     def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
         scores = cosine_matrix(*gathered_views(vectors, self.head))
-        plain = cosine_matrix(*gathered_views(vectors))
-        return self.teacher_lists.terms(self, scores, plain, batch["teachers"])
+        below_head = cosine_matrix(*gathered_views(vectors))
+        return self.teacher_lists.terms(self, scores, below_head, batch["teachers"])

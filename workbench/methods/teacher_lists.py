@@ -75,32 +75,33 @@ class TeacherLists:
         self,
         method: ContrastiveMethod,
         scores: SquareScores,
-        plain: SquareScores,
+        below_head: SquareScores,
         taken: list[Tensor],
     ) -> Terms:
         """Return infoNCE, consistency and ranking loss, weighted; terms of weight 0 are left out.
 
-        scores: After the train-only layer, which infoNCE reads. plain: Before it. The settings say
-        which of them the other two terms read. taken: The batch's part of the teachers, of `take`.
+        scores: Above the train-only layer, which infoNCE reads. below_head: Below it. The settings
+        say which of them the other two terms read. taken: The batch's part of the teachers, of
+        `take`.
         """
         config = self.config
         tau_1 = config.temperature
         ranking_after_mlp, consistency_after_mlp = config.after_mlp
-        student = scores if ranking_after_mlp else plain
+        student = scores if ranking_after_mlp else below_head
         terms: Terms = {}
         if config.info_nce:
             terms["info_nce"] = losses.info_nce(scores, temperature=tau_1)
         if config.beta:
             is_js = config.consistency == "js"
             consistency = losses.js_consistency if is_js else losses.entropy_consistency
-            compared = scores if consistency_after_mlp else plain
+            compared = scores if consistency_after_mlp else below_head
             terms["consistency"] = config.beta * consistency(compared, temperature=tau_1)
         if config.gamma:
             teacher = self.teacher_scores(taken)
             terms[config.ranking] = config.gamma * self.ranking_loss(student, teacher)
             if method.head:
                 # The history gets the losses of the place that is not trained, to compare.
-                below = plain.detach()
+                below = below_head.detach()
                 other = below if ranking_after_mlp else scores.detach()
                 place = "below" if ranking_after_mlp else "above"
                 of_other = {f"{config.ranking}_{place}": self.ranking_loss(other, teacher)}
