@@ -114,9 +114,9 @@ def _match_columns(kind: Kind, table: Table, chosen: Columns) -> Matches:
     plain = {column: _plain(column) for column in table.columns}
     matches: Matches = {}
     for role, names in ROLES[kind].items():
-        usual = [name for name in names if name in named]
-        if usual:
-            matches[role] = [named.pop(usual[0])]
+        given = [name for name in names if name in named]
+        if given:
+            matches[role] = [named.pop(given[0])]
             continue
         free = [column for column in plain if column not in taken]
         columns = [column for name in names for column in free if plain[column] == name]

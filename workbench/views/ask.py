@@ -8,7 +8,7 @@ import pandas as pd
 from workbench.errors import DataError
 from workbench.views._style import inlined
 from workbench.views._table import TypedView, text_area, value_of
-from workbench.views.encoders import WORDS, Encoders, Vectors, usable_encoders, wrap_encoders
+from workbench.views.encoders import WORDS, CachedEncoder, Encoders, usable_encoders, wrap_encoders
 from workbench.views.export import write_page
 from workbench.views.offline import Precision, write_offline
 from workbench.views.page import view_html
@@ -48,7 +48,7 @@ class Ask(TypedView):
         Example:
             Ask(["english-encoder", "word-overlap"], "a cat sleeps", ["a dog runs", "the cat naps"])
         """
-        self._vectors = wrap_encoders(encoders)
+        self._encoders = wrap_encoders(encoders)
         fields = {
             "query": text_area("query", query),
             "targets": text_area("targets, one per line", "\n".join(targets), 8),
@@ -58,10 +58,10 @@ class Ask(TypedView):
     @property
     def selected(self) -> pd.DataFrame:
         """Return each target with rank and score by label, the best first."""
-        return self._view(self._vectors).table.reset_index(drop=True)
+        return self._view(self._encoders).table.reset_index(drop=True)
 
     def html(self, *, is_static: bool) -> str:
-        encoders, problems = usable_encoders(self._vectors, self._sentences())
+        encoders, problems = usable_encoders(self._encoders, self._sentences())
         if not encoders:
             return problems
         return problems + view_html(self._view(encoders), is_live=not is_static, targets=_SHOWN)
@@ -85,16 +85,16 @@ class Ask(TypedView):
         query, *lines = self._sentences()
         # The script computes word overlap itself.
         models = {}
-        for vectors in self._vectors:
-            models[vectors.label] = None if vectors.source == WORDS else vectors.model
+        for encoder in self._encoders:
+            models[encoder.label] = None if encoder.source == WORDS else encoder.model
         return write_offline(path, models, query, lines, precision)
 
     def _sentences(self) -> list[str]:
         return require_text([self.query, *filter(str.strip, self.targets.splitlines())])
 
-    def _view(self, encoders: Sequence[Vectors]) -> QueryView:
+    def _view(self, encoders: Sequence[CachedEncoder]) -> QueryView:
         query, *lines = self._sentences()
         # Cosines of pairs, as word overlap has no vectors worth keeping.
         queries = [query] * len(lines)
-        scores = {vectors.label: vectors.cosines(queries, lines) for vectors in encoders}
+        scores = {encoder.label: encoder.cosines(queries, lines) for encoder in encoders}
         return QueryView.from_scores(query, lines, None, scores)

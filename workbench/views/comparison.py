@@ -62,7 +62,7 @@ def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.Data
     for label, seed, path, stage in run_tables.with_start(runs):
         interval = read_or_warn(
             path,
-            resampled,
+            resample_scores,
             suite=suite,
             resample=bootstrap_interval,
             stage=stage,
@@ -102,7 +102,7 @@ def paired_tests(
         base = (run["base"], BEFORE if name == BEFORE else "")
         tested = read_or_warn(
             run["path"],
-            resampled,
+            resample_scores,
             suite=suite,
             resample=_interval_and_test,
             base=base,
@@ -163,7 +163,7 @@ def smallest_differences(
     # Spearman of scored pairs, or accuracy of a transfer task; runs of one suite have one of them.
     measure = measure_of(runs)
     resample = partial(
-        resampled, suite=suite, resample=bootstrap_values, measure=measure, samples=samples
+        resample_scores, suite=suite, resample=bootstrap_values, measure=measure, samples=samples
     )
 
     def draws_of(run: Any) -> Any:
@@ -260,7 +260,9 @@ def compare_with_start(run: Run) -> str:
     suite = next((average for average in AVERAGES if average in metrics), next(iter(metrics)))
     measure = "spearman" if "spearman" in metrics[suite] else "accuracy"
     # The same pairs before and after, so their common difficulty cancels.
-    interval = resampled(run, suite, bootstrap_interval, base=(run.path, BEFORE), measure=measure)
+    interval = resample_scores(
+        run, suite, bootstrap_interval, base=(run.path, BEFORE), measure=measure
+    )
     value, low, high = (100 * number for number in interval)
     # Value may be a number: the interval needs most resamples to have a correlation.
     if math.isnan(low):
@@ -282,7 +284,7 @@ def compare_with_start(run: Run) -> str:
     )
 
 
-def resampled(
+def resample_scores(
     run: Run,
     suite: str,
     resample: Callable[..., Any],
@@ -417,7 +419,7 @@ def compare(
 
     Args:
         runs_root: Folder of runs.
-        suites: PairColumns of the table; none: all that a finished run was scored on.
+        suites: Columns of the table; none: all that a finished run was scored on.
         baseline: A label; "": the first SimCSE, otherwise the first label.
         alpha: Chance of any false mark in the table.
         samples: Of each permutation test.
@@ -439,9 +441,9 @@ def compare(
     runs = pd.DataFrame(rows).assign(label=run_tables.label_runs(rows))
     runs = runs.sort_values(["label", "seed"], ignore_index=True)
     labels = list(dict.fromkeys(runs["label"]))
-    base = baseline or run_tables.default_baseline(labels)
-    if base not in labels:
-        raise SettingError(unknown_name("runs", base, labels, f"under {runs_root}"))
+    name = baseline or run_tables.default_baseline(labels)
+    if name not in labels:
+        raise SettingError(unknown_name("runs", name, labels, f"under {runs_root}"))
     for label, group in runs.groupby("label"):
         _require_same_data(str(label), group["facts"])
     scores = pd.DataFrame(
@@ -449,7 +451,7 @@ def compare(
     )
     # By label: mean and deviation over its seeds; a suite that no run of it has stays empty.
     table = scores.reindex(columns=columns).groupby(runs["label"]).agg(run_tables.format_spread)
-    return Comparison(table, _test_labels(runs, base, columns, samples, alpha), base, alpha)
+    return Comparison(table, _test_labels(runs, name, columns, samples, alpha), name, alpha)
 
 
 def _require_same_data(label: str, facts_of_runs: Iterable[dict[str, Any]]) -> None:
@@ -468,12 +470,12 @@ def _require_same_data(label: str, facts_of_runs: Iterable[dict[str, Any]]) -> N
 
 
 def _test_labels(
-    runs: pd.DataFrame, base: str, suites: Sequence[str], samples: int, alpha: float
+    runs: pd.DataFrame, baseline: str, suites: Sequence[str], samples: int, alpha: float
 ) -> pd.DataFrame:
     """Return the tests of a Comparison. Averages are left out: their sets are tested one by one."""
     metrics_of = runs.set_index("path")["metrics"].to_dict()
     rows = []
-    for run in with_base(runs, base).to_dict("records"):
+    for run in with_base(runs, baseline).to_dict("records"):
         # A suite that only one of the two was scored on has no test, hence no mark.
         in_both = run["metrics"].keys() & metrics_of[run["base"]].keys()
         for suite in suites:

@@ -97,7 +97,7 @@ def _without_warnings() -> Iterator[None]:
         log.setLevel(level)
 
 
-class Vectors:
+class CachedEncoder:
     """Unit vectors of sentences under one encoder, which is loaded on first use.
 
     Each sentence is encoded once."""
@@ -160,22 +160,24 @@ class Vectors:
         return leads
 
 
-def wrap_encoders(encoders: Encoders) -> list[Vectors]:
-    """Return the `Vectors` of each encoder; none is loaded yet."""
-    return [Vectors(label, source) for label, source in label_encoders(encoders).items()]
+def wrap_encoders(encoders: Encoders) -> list[CachedEncoder]:
+    """Return the `CachedEncoder` of each source; none is loaded yet."""
+    return [CachedEncoder(label, source) for label, source in label_encoders(encoders).items()]
 
 
-def usable_encoders(encoders: Sequence[Vectors], sentences: Strings) -> tuple[list[Vectors], str]:
+def usable_encoders(
+    encoders: Sequence[CachedEncoder], sentences: Strings
+) -> tuple[list[CachedEncoder], str]:
     """Return the encoders that can encode the sentences, and the problems of the others as HTML."""
     usable = []
     problems = ""
-    for vectors in encoders:
+    for encoder in encoders:
         try:
             # What is encoded here is kept, so the check costs nothing.
-            vectors.cosines(sentences, sentences)
-            usable.append(vectors)
+            encoder.cosines(sentences, sentences)
+            usable.append(encoder)
         except Exception as problem:  # a user's own encoder may raise anything
-            problems += problem_html(problem, vectors.label)
+            problems += problem_html(problem, encoder.label)
     return usable, problems
 
 
@@ -222,4 +224,4 @@ def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
                 if not is_running(path):
                     remove_path(path)
         # The cache cannot be written, or another process is writing this entry.
-    return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores
+    return evaluate(CachedEncoder("", source).model, {pairs.name: pairs}).scores

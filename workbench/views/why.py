@@ -15,9 +15,9 @@ from workbench.views._table import TypedView, or_problem, text_area, value_of
 from workbench.views.ask import require_text
 from workbench.views.encoders import (
     SPACELESS,
+    CachedEncoder,
     Encoders,
     Strings,
-    Vectors,
     usable_encoders,
     wrap_encoders,
 )
@@ -60,7 +60,7 @@ class Why(TypedView):
         Example:
             Why("english-encoder", "a cat sleeps", "the cat naps", "a dog sleeps")
         """
-        self._vectors = wrap_encoders(encoders)
+        self._encoders = wrap_encoders(encoders)
         self.vocabulary = list(vocabulary)
         fields = {
             "query": text_area("query", query),
@@ -72,17 +72,17 @@ class Why(TypedView):
     @property
     def selected(self) -> pd.DataFrame:
         """Return `word_effects` of the sentences."""
-        return word_effects(self._vectors, self._sentences())
+        return word_effects(self._encoders, self._sentences())
 
     @property
     def swaps(self) -> pd.DataFrame:
         """Return `smallest_swaps` of the sentences; it needs a second target."""
-        return smallest_swaps(self._vectors, self._sentences(), self.vocabulary)
+        return smallest_swaps(self._encoders, self._sentences(), self.vocabulary)
 
     def html(self, *, is_static: bool) -> str:
         sentences = self._sentences()
-        html = reasons_html(self._vectors, sentences)
-        encoders, _ = usable_encoders(self._vectors, sentences)
+        html = reasons_html(self._encoders, sentences)
+        encoders, _ = usable_encoders(self._encoders, sentences)
         if not encoders or not sentences[2:]:
             return html
         return html + or_problem(_swaps_html, encoders, sentences, self.vocabulary)
@@ -94,7 +94,7 @@ class Why(TypedView):
         return require_text(sentences)
 
 
-def word_effects(encoders: Sequence[Vectors], sentences: Strings) -> pd.DataFrame:
+def word_effects(encoders: Sequence[CachedEncoder], sentences: Strings) -> pd.DataFrame:
     """Return the cosine of a query and a target, and its loss without each word of all sentences.
 
     The cosine of a second target is subtracted. Columns: labels of the encoders; rows: side
@@ -107,17 +107,17 @@ def word_effects(encoders: Sequence[Vectors], sentences: Strings) -> pd.DataFram
         names.append((side, word))
         texts.append(changed)
     table = pd.DataFrame(index=pd.MultiIndex.from_tuples(names, names=["side", "word"]))
-    for vectors in encoders:
+    for encoder in encoders:
         # All texts in one call, so that an encoder sees them as one batch.
-        leads = vectors.leads(texts)
+        leads = encoder.leads(texts)
         # What the lead loses without a word is what the word adds to it.
         effects = leads[0] - leads
         effects[0] = leads[0]
-        table[vectors.label] = effects
+        table[encoder.label] = effects
     return table
 
 
-def reasons_html(encoders: Sequence[Vectors], sentences: Strings, *, name: str = "") -> str:
+def reasons_html(encoders: Sequence[CachedEncoder], sentences: Strings, *, name: str = "") -> str:
     """Return the words of query and targets with their effects under each encoder that works.
 
     name: Of the target, for a title."""
@@ -148,7 +148,7 @@ def _format_effect(value: float) -> str:
 
 
 def smallest_swaps(
-    encoders: Sequence[Vectors], sentences: Strings, vocabulary: Strings = ()
+    encoders: Sequence[CachedEncoder], sentences: Strings, vocabulary: Strings = ()
 ) -> pd.DataFrame:
     """Return by encoder the smallest changes after which a query's two targets change places.
 
@@ -174,16 +174,16 @@ def smallest_swaps(
     # The same for all encoders, and up to thousands of sentences.
     longer = list(_put_in(sentences, vocabulary))
     rows = []
-    for vectors in encoders:
+    for encoder in encoders:
         # Fewer words first: a larger set is looked for only if none of a smaller one is enough.
         for size in range(1, _most_left_out(count) + 1):
             # Of an empty sentence a cosine means nothing.
             shorter = [change for change in _leave_out(sentences, size) if all(change[-1])]
-            if swap := _clearest_swap(vectors, sentences, shorter):
-                rows.append((vectors.label, "without", *swap))
+            if swap := _clearest_swap(encoder, sentences, shorter):
+                rows.append((encoder.label, "without", *swap))
                 break
-        if swap := _clearest_swap(vectors, sentences, longer):
-            rows.append((vectors.label, "with", *swap))
+        if swap := _clearest_swap(encoder, sentences, longer):
+            rows.append((encoder.label, "with", *swap))
     return pd.DataFrame(rows, columns=_SWAPS)
 
 
@@ -229,14 +229,14 @@ def _join(words: Iterable[str]) -> str:
 
 
 def _clearest_swap(
-    vectors: Vectors, sentences: Strings, changes: Sequence[_Change]
+    encoder: CachedEncoder, sentences: Strings, changes: Sequence[_Change]
 ) -> tuple[Any, ...] | None:
     """Return the change that reverses the lead furthest, if any, with the lead before and after."""
-    before = float(vectors.leads([sentences])[0])
+    before = float(encoder.leads([sentences])[0])
     # Equal targets have no order that could be reversed.
     if not changes or abs(before) < _EQUAL:
         return None
-    after = vectors.leads([changed for *_, changed in changes])
+    after = encoder.leads([changed for *_, changed in changes])
     remaining = np.sign(before) * after  # of the lead; below 0: the targets changed places
     best = int(np.argmin(remaining))
     # A tie is not yet another order.
@@ -245,7 +245,7 @@ def _clearest_swap(
     return *changes[best], before, float(after[best])
 
 
-def _swaps_html(encoders: Sequence[Vectors], sentences: Strings, vocabulary: Strings) -> str:
+def _swaps_html(encoders: Sequence[CachedEncoder], sentences: Strings, vocabulary: Strings) -> str:
     """Return a sentence for each encoder and kind of change."""
     table: Any = smallest_swaps(encoders, sentences, vocabulary)
     most = _most_left_out(_count_words(sentences))
@@ -253,8 +253,8 @@ def _swaps_html(encoders: Sequence[Vectors], sentences: Strings, vocabulary: Str
     if vocabulary:
         kinds["with"] = "no word of the vocabulary"
     is_equal = {}
-    for vectors in encoders:
-        is_equal[vectors.label] = abs(vectors.leads([sentences])[0]) < _EQUAL
+    for encoder in encoders:
+        is_equal[encoder.label] = abs(encoder.leads([sentences])[0]) < _EQUAL
     return render(
         "swaps.html",
         encoders=is_equal,
