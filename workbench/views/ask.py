@@ -85,8 +85,8 @@ class Ask(TypedView):
         query, *lines = self._sentences()
         # The script computes word overlap itself.
         models = {}
-        for encoder in self._encoders:
-            models[encoder.label] = None if encoder.source == WORDS else encoder.model
+        for cached in self._encoders:
+            models[cached.label] = None if cached.source == WORDS else cached.model
         return write_offline(path, models, query, lines, precision)
 
     def _sentences(self) -> list[str]:
