@@ -15,6 +15,7 @@ demo: $(VENV)/ready     ## train SimCSE on the bundled world and print before | 
 	$(BIN)/python -m workbench demo
 
 test:                   ## run all tests, including notebooks, browser and Slurm
+	mkdir -p $(VENV)
 	$(MAKE) --jobs=2 $(VENV)/ready $(VENV)/cluster
 	$(BIN)/python -m pytest -n logical --dist loadgroup
 

@@ -381,6 +381,10 @@ def test_runs_are_listed_and_shown(root: Path, call: Call, capsys: pytest.Captur
         word = f"{'' if command == ['evaluate'] else 'teachers='}{name[:8]}-s6"
         assert call(*command, word, "--runs", root) == 1
         assert f"begin with '{name[:8]}-s6'" in capsys.readouterr().err
+    for config in root.glob("*/*/config.json"):
+        config.write_text("{")
+    assert call("runs", "--runs", root) == 0
+    assert capsys.readouterr().out.count("unreadable") == 5
 
 
 def test_runs_are_removed_after_a_question_by_name_or_by_filters(

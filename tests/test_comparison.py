@@ -240,6 +240,8 @@ def test_the_smallest_difference_follows_from_seeds_and_pairs_and_is_printed(
         runs[runs["label"] == "simcse"], SUITE, seeds=[2], samples=200
     )
     assert alone["against"].unique().tolist() == ["before"]
+    simcse = runs[runs["label"] == "simcse"]
+    assert views.smallest_differences(simcse, SUITE, "simcse").empty, "nothing to compare with"
     gains = (
         runs.loc[runs["label"] == "simcse", "spearman"]
         - runs.loc[runs["label"] == "simcse", "before"]

@@ -16,8 +16,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 PACKAGE = PROJECT / "workbench"
 DECISIONS = PROJECT / "docs" / "decisions.md"
 
-# The budget is raised by the stated price of a feature, never by the density of a line. The aim is
-# 86,000: what this number is above it is to be saved.
+# The budget is raised by the stated price of a feature, never by the density of a line.
 MOST_NODES = 86_000
 MOST_NODES_PER_LINE = 7.0
 LONGEST_LINE = 100

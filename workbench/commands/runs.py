@@ -48,7 +48,8 @@ def print_runs(
         print_table(table)
     else:
         # Settings that all runs share are printed once; those of a broken run are unknown.
-        texts = (table["profile"] + ", " + table["changed"]).str.removesuffix(", ").dropna()
+        known = table[["profile", "changed"]].dropna().astype(str)
+        texts = (known["profile"] + ", " + known["changed"]).str.removesuffix(", ")
         common, table.loc[texts.index, "changed"] = workbench.runs.split_common_settings(texts)
         if common:
             echo(f"all: {common}")

@@ -77,8 +77,8 @@ def _check(name: str, columns: Columns, scale: Scale) -> Facts:
                 problem = "the score is the same in every row: no correlation can be computed"
     except DataError as error:
         problem = str(error)
-    # Most errors begin with the name, or the path, already.
-    if problem and not problem.startswith(name):
+    # Most errors begin with the name already.
+    if problem and not problem.startswith(str(name)):
         problem = f"{name}: {problem}"
     return {"name": name, "kind": kind, "status": status, "rows": rows, "problem": problem}
 

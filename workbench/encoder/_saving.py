@@ -80,8 +80,8 @@ def save_encoder(folder: Path, encoder: Any, card: Card, dtype: torch.dtype) -> 
     limit = encoder.max_seq_length
     if spec.pooling not in STEPS:
         raise EncoderError(
-            f"pooling {spec.pooling!r} cannot be saved: STEPS in workbench/checkpoints has no "
-            "entry for it; add its form as modules of a SentenceTransformer there"
+            f"pooling {spec.pooling!r} cannot be saved: [steps] of data/checkpoints.toml has "
+            "no entry for it; add its form as modules of a SentenceTransformer there"
         )
     save_checkpoint(folder, backbone, encoder.tokenizer, limit, dtype)
     modules = [_pooling_module(step, backbone, spec, dtype) for step in STEPS[spec.pooling]]

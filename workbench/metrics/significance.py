@@ -347,7 +347,7 @@ def _exchange(
 
     def difference(tosses: ndarray) -> ndarray:
         # One matrix product for all models.
-        moved = (tosses @ change).reshape(-1, *sums.shape)
+        moved = (tosses @ change).reshape(len(tosses), *sums.shape)
         return value_of(gold, sums + moved) - value_of(gold, other_sums - moved)
 
     return difference

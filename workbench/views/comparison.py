@@ -173,7 +173,7 @@ def smallest_differences(
 
     compared = with_base(runs, name)
     base_values = compared["base"].map(runs.set_index("path")["before" if stage else measure])
-    compared["difference"] = compared[measure] - base_values
+    compared["difference"] = compared[measure] - base_values.astype(float)
     compared["draws"] = pd.Series(map(draws_of, compared.itertuples()), compared.index, object)
     is_trained = (runs.loc[runs["label"] == name, "method"] != BaselineConfig.method).any()
     rows = []
