@@ -144,7 +144,7 @@ def _missing_columns(table: Table, kind: Kind, matches: Matches) -> DataError:
     rule = f"the roles of {kind} are {', '.join(matches)}"
     if missing in (["score=NAME"], ["negative=NAME"]):
         rule = f"no method trains on pairs without a score or a negative; {rule}"
-    remedy = "rename columns in the file, or rewrite it with `workbench data split` and --columns"
+    remedy = "rename columns in the file, or give `workbench data check` and `split` --columns"
     return DataError(f"{table.where}: {problem}; {rule}: {remedy} {','.join(missing)}")
 
 
