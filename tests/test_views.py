@@ -102,7 +102,7 @@ def test_pairs_are_ordered_limited_searched_and_chosen_from_code():
         view.select(order="wrost")
     with pytest.raises(ValueError, match="'d', which is not listed"):
         view.select(chosen="d")
-    with pytest.raises(TypeError, match="select has no oder"):
+    with pytest.raises(TypeError, match="no control 'oder'"):
         view.select(oder="gold")
     assert listed(view, chosen="e") == "abcde"
     found = re.findall(r'class="number">[A-Z]</td><td class="text">(.*?)</td>', view.detail.html)

@@ -1,6 +1,7 @@
 """Atomic writes, checksums, and the paths of bundled files."""
 
 import datetime
+import filecmp
 import hashlib
 import json
 import os
@@ -70,7 +71,9 @@ def set_name(name: str | Path) -> str:
 def atomic_path(target: Path, *, folder: bool = False) -> Iterator[Path]:
     """Yield an empty file or folder next to `target`; rename it to `target` if the block succeeds.
 
-    The content is synced to the disk first: a power loss leaves the old content or the new one.
+    A folder that has the same files already is left as it is: a cell that fails again writes
+    nothing anew. The content is synced to the disk first: a power loss leaves the old content or
+    the new one.
     """
     # What an interrupted write left is removed before this one begins.
     new, old = undo_write(target)
@@ -84,11 +87,23 @@ def atomic_path(target: Path, *, folder: bool = False) -> Iterator[Path]:
         # A folder cannot replace another in one step: the old one is moved aside, and `undo_write`
         # brings it back if the process ends between the two.
         if folder and target.exists():
+            if _has_same_files(new, target):
+                return
             target.rename(old)
         new.replace(target)
         _sync(target.parent)
     finally:
         undo_write(target)
+
+
+def _has_same_files(folder: Path, other: Path) -> bool:
+    """Return whether two folders have the same files with the same bytes."""
+    names = set()
+    for root in (folder, other):
+        names |= {path.relative_to(root) for path in root.rglob("*") if path.is_file()}
+    # Those with other bytes, and absent ones.
+    _, *differing = filecmp.cmpfiles(folder, other, names, shallow=False)
+    return not any(differing)
 
 
 @contextmanager

@@ -36,8 +36,8 @@ def check(
             the whole catalogue.
 
     The status is "bundled", "local", "own file", "hub" (not on this machine; not downloaded),
-    "damaged" or "missing"; the problem, which begins with the name, is "" if the set loads and
-    nothing is remarkable.
+    "damaged" or "missing"; the problem, which contains the name, is "" if the set loads and nothing
+    is remarkable.
     """
     rows = []
     for name in CATALOGUE if names is None else names:
@@ -63,8 +63,10 @@ def _check(name: str, columns: Columns, scale: Scale) -> Facts:
         if entry and not local_root(entry):
             kind = entry.kind
             rows = entry.rows or None
-            status = "hub" if entry.hub else "missing"
-            problem = "" if entry.hub else "set WORKBENCH_DATA"
+            if entry.hub:
+                status = "hub"
+            else:
+                problem = f"{name}: set WORKBENCH_DATA"
         else:
             status = "damaged"
             kind = kinds_of(name, columns)[0]
@@ -72,14 +74,11 @@ def _check(name: str, columns: Columns, scale: Scale) -> Facts:
             status = "own file" if entry is None else "bundled" if entry.bundled else "local"
             rows = len(data)
             if entry and entry.rows not in (0, rows):
-                problem = f"published: {entry.rows} rows"
+                problem = f"{name}: published: {entry.rows} rows"
             if isinstance(data, Pairs) and np.ptp(data.gold) == 0:
-                problem = "the score is the same in every row: no correlation can be computed"
+                problem = f"{name}: the score is the same in every row, so it has no correlation"
     except DataError as error:
         problem = str(error)
-    # Most errors begin with the name already.
-    if problem and not problem.startswith(str(name)):
-        problem = f"{name}: {problem}"
     return {"name": name, "kind": kind, "status": status, "rows": rows, "problem": problem}
 
 

@@ -359,8 +359,7 @@ def find_sweep(name: str, runs_root: AnyPath = "runs") -> Sweep:
     """Return the sweep of this name, or the only one whose name begins so. Raises RunError."""
     sweeps = list_sweeps(runs_root)
     near = [each for each in sweeps if each.name == name]
-    if not near:
-        near = [each for each in sweeps if each.name.startswith(name)]
+    near = near or [each for each in sweeps if each.name.startswith(name)]
     if len(near) != 1:
         raise RunError(
             f"{len(near)} sweeps under {runs_root} begin with {name!r}; see workbench sweep status"

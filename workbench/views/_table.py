@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import traitlets
 
+from workbench.errors import unknown_name
 from workbench.views._style import STYLES, inlined, problem_html, render
 
 HERE = Path(__file__).parent
@@ -128,9 +129,7 @@ class View(ipywidgets.VBox):
     def select(self, **values: Any) -> None:
         """Set controls from code by their names; TypeError for an unknown name."""
         if unknown := values.keys() - set(self.settable):
-            raise TypeError(
-                f"select has no {', '.join(sorted(unknown))}; it takes {', '.join(self.settable)}"
-            )
+            raise TypeError(unknown_name("control", min(unknown), self.settable, "of this view"))
         # In their own order: a choice may change what a later one offers.
         for name in self.settable:
             if name in values:

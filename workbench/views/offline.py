@@ -66,8 +66,10 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
     if precision not in choices:
         raise SettingError(unknown_name("precision", precision, choices, "of a page"))
     if not hasattr(encoder, "backbone") or encoder.backbone.config.model_type != "bert":
-        name = getattr(encoder, "checkpoint", encoder)
-        raise EncoderError(f"a page can only contain a BERT encoder, not {name!r:.80}")
+        raise EncoderError(
+            "a page can only contain a BERT encoder, not "
+            f"{getattr(encoder, 'checkpoint', encoder)!r:.80}"
+        )
     config = encoder.backbone.config
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
     special = {part: getattr(encoder.tokenizer, f"{part}_token_id") for part in _SPECIAL}

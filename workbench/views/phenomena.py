@@ -165,13 +165,14 @@ def _second_grades(pairs: Pairs) -> np.ndarray:
 
 def _shares(pairs: Pairs, path: str, stage: str) -> np.ndarray:
     rows = rows_by_suite(Run(path), "scores", stage).get(pairs.name)
-    if rows is None:
-        raise DataError(f"{path} was not scored on {pairs.name}; score it: workbench evaluate")
     # Shares are by position, so the run must have scored exactly these rows.
-    if rows["pair_id"].tolist() != pairs.pair_id or not np.array_equal(rows["gold"], pairs.gold):
+    if (
+        rows is None
+        or rows["pair_id"].tolist() != pairs.pair_id
+        or not np.array_equal(rows["gold"], pairs.gold)
+    ):
         raise DataError(
-            f"{path} scored other pairs of {pairs.name}; score it on this version: "
-            "workbench evaluate"
+            f"{path} was not scored on {pairs.name} as it is now; score it: workbench evaluate"
         )
     return ranked_right(pairs, rows["predicted"].to_numpy())
 
