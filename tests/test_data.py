@@ -620,7 +620,9 @@ def test_files_are_checked_and_reported_with_what_two_of_them_share(
     assert table["status"].tolist() == ["damaged", "own file", "bundled", "missing", "missing"]
     assert table.loc["flat.csv", "rows"] == 2
     assert "no correlation" in table.loc["flat.csv", "problem"]
-    assert list(unusable(table.reset_index())) == ["bad.tsv", "world-devv", "gone.tsv"]
+    problems = unusable(table.reset_index())
+    for name, problem in zip(["bad.tsv", "world-devv", "gone.tsv"], problems, strict=True):
+        assert name in problem
 
 
 # ---- the catalogue
@@ -712,7 +714,7 @@ def test_damaged_or_missing_content_is_an_error_and_not_downloaded(
     put(root, STSB_FILE, {name: values[:2] for name, values in STSB.items()})
     with pytest.raises(DataError, match=r"stsb.dev.tsv.gz: its content has not the sha256"):
         load_pairs("stsb-dev")
-    assert list(unusable(check(["stsb-dev"]))) == ["stsb-dev"]
+    assert len(unusable(check(["stsb-dev"]))) == 1
     (root / "MANIFEST.json").write_text("{")
     with pytest.raises(DataError, match="not a manifest"):
         load_pairs("stsb-dev")

@@ -151,7 +151,7 @@ def check_settings(config: TrainingConfig) -> None:
                 problems.append(
                     f"{setting}: {name} holds {available[0]}; {config.method} needs {needed} there"
                 )
-    problems += unusable(check(sorted(every))).values()
+    problems += unusable(check(sorted(every)))
     if problems:
         raise DataError("\n".join(problems))
     names = [config.train, *config.dev_sets, *config.suites]

@@ -11,7 +11,7 @@ import workbench
 from workbench.commands.options import RunName, Runs, Words
 from workbench.commands.output import echo, print_scores, print_table, warn_of
 from workbench.config import CONFIGS
-from workbench.errors import RunError
+from workbench.errors import RunError, SettingError
 
 runs_app = Typer()
 
@@ -84,8 +84,7 @@ def print_power(
         str, Option(help="A label of runs, or before; by default SimCSE or the first.")
     ] = "",
     difference: Annotated[
-        float,
-        Option(min=0, max=200, help="Also print what a difference x 100 of this size takes."),
+        float, Option(help="Also print what a difference x 100 of this size takes.")
     ] = 0,
 ) -> None:
     """Print the smallest detectable difference of a suite by numbers of pairs and seeds.
@@ -93,6 +92,10 @@ def print_power(
     A difference is one of Spearman (or accuracy) x 100. It is computed from finished runs: two
     seeds or more of two settings, or of one, which is compared with its start.
     """
+    if not 0 <= difference <= 200:
+        raise SettingError(
+            f"--difference {difference}: expected a number of points, above 0 and at most 200"
+        )
     finished = workbench.views.finished_runs(runs, suite)
     table: Any = workbench.views.smallest_differences(finished, suite, baseline)
     if table.empty:

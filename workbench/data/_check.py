@@ -47,10 +47,10 @@ def check(
     return pd.DataFrame(rows).astype({"rows": "Int64"})
 
 
-def unusable(table: pd.DataFrame) -> dict[str, str]:
-    """Return name -> problem of the sets in a table of `check` that cannot be loaded."""
+def unusable(table: pd.DataFrame) -> list[str]:
+    """Return the problems of the sets in a table of `check` that cannot be loaded."""
     broken = table[table["status"].isin(["damaged", "missing"])]
-    return dict(zip(broken["name"], broken["problem"], strict=True))
+    return broken["problem"].tolist()
 
 
 def _check(name: str, columns: Columns, scale: Scale) -> Facts:

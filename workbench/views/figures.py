@@ -13,7 +13,6 @@ from pandas.api.types import is_numeric_dtype
 from plotly.graph_objects import Figure
 from plotly.subplots import make_subplots
 
-from workbench.errors import SettingError, unknown_name
 from workbench.files import set_name
 from workbench.views._plot import COLOURS, WIDEST, laid_out, plain, tick_names, wrapped
 from workbench.views._style import GREY
@@ -199,7 +198,7 @@ def cosine_by_gold(scores: Tables, suite: str | None = None, *, score: str = "co
         views.cosine_by_gold({"simcse": run.scores()}, "stsb-test")
 
     Raises:
-        SettingError: A label has no scores of the suite.
+        ValueError: A label has no scores of the suite.
     """
     labelled = {plain(label): rows for label, rows in scores.items()}
     table = pd.concat(labelled, names=["label"]).reset_index()
@@ -209,8 +208,8 @@ def cosine_by_gold(scores: Tables, suite: str | None = None, *, score: str = "co
         suite = str(table["suite"].iloc[0])
     rows = table.loc[table["suite"] == set_name(suite)]
     if missing := [label for label in scores if plain(label) not in set(rows["label"])]:
-        where = f"under {', '.join(missing)}"
-        raise SettingError(unknown_name("scores of", suite, {*table["suite"]}, where))
+        known = ", ".join(table["suite"].unique())
+        raise ValueError(f"no scores of {suite!r} under {', '.join(missing)}; there are: {known}")
     gold = rows["gold"].to_numpy(dtype=float)
     # Human grades are few: bands between them would mix two or be empty.
     grades, band = np.unique(gold, return_inverse=True)
