@@ -15,7 +15,6 @@ demo: $(VENV)/ready     ## train SimCSE on the bundled world and print before | 
 	$(BIN)/python -m workbench demo
 
 test:                   ## run all tests, including notebooks, browser and Slurm
-	mkdir -p $(VENV)
 	$(MAKE) --jobs=2 $(VENV)/ready $(VENV)/cluster
 	$(BIN)/python -m pytest -n logical --dist loadgroup
 
@@ -39,8 +38,12 @@ gallery: $(VENV)/ready $(VENV)/browser   ## execute the notebooks; write copies 
 clean:                  ## remove the environment; runs are kept
 	rm -rf $(VENV)
 
+# Made first: two of the targets below may be made at once.
+$(VENV):
+	mkdir -p $@
+
 # --no-compile: Python compiles a module when it first loads it, and most of them it never loads.
-$(VENV)/ready: pyproject.toml constraints.txt
+$(VENV)/ready: pyproject.toml constraints.txt | $(VENV)
 	@echo "Creating $(VENV): about 5 minutes and 2 GB, mostly torch; pip prints nothing meanwhile."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -50,8 +53,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 
 # The browser tests need Chromium; on Debian and Ubuntu it is installed with apt-get if it is missing,
 # beside the packages of Python, since both wait for their downloads.
-$(VENV)/browser:
-	mkdir -p $(VENV)
+$(VENV)/browser: | $(VENV)
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium) || echo "Chromium could not be installed; the browser tests will be skipped."
 	touch $@
 
