@@ -236,11 +236,9 @@ def test_the_smallest_difference_follows_from_seeds_and_pairs_and_is_printed(
     difference = scores["simcse (temperature=0.2)"] - scores["simcse"]
     assert two["seed_std"].iloc[0] == pytest.approx(difference.std())
     assert (two["smallest"].loc[:, 2] > 2 * two["smallest"].loc[:, 5]).all(), "two seeds say little"
-    alone = views.smallest_differences(
-        runs[runs["label"] == "simcse"], SUITE, seeds=[2], samples=200
-    )
-    assert alone["against"].unique().tolist() == ["before"]
     simcse = runs[runs["label"] == "simcse"]
+    alone = views.smallest_differences(simcse, SUITE, seeds=[2], samples=200)
+    assert alone["against"].unique().tolist() == ["before"]
     assert views.smallest_differences(simcse, SUITE, "simcse").empty, "nothing to compare with"
     gains = (
         runs.loc[runs["label"] == "simcse", "spearman"]

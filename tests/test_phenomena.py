@@ -322,7 +322,7 @@ def test_pairs_without_relation_and_runs_of_other_pairs_are_refused(
     with pytest.raises(DataError, match="no column relation"):
         phenomena(runs, tmp_path / "kinds.csv")
     table.assign(score=table["score"].replace(2, 3)).to_csv(tmp_path / "kinds.csv", index=False)
-    with pytest.raises(ValueError, match="was not scored on kinds"):
+    with pytest.raises(ValueError, match="was not scored on kinds as it is now"):
         phenomena(runs, tmp_path / "kinds.csv")
     with pytest.raises(ValueError, match="was not scored on ladders-all"):
         phenomena(runs)

@@ -66,7 +66,7 @@ def _check(name: str, columns: Columns, scale: Scale) -> Facts:
             if entry.hub:
                 status = "hub"
             else:
-                problem = f"{name}: set WORKBENCH_DATA"
+                problem = "set WORKBENCH_DATA"
         else:
             status = "damaged"
             kind = kinds_of(name, columns)[0]
@@ -74,11 +74,14 @@ def _check(name: str, columns: Columns, scale: Scale) -> Facts:
             status = "own file" if entry is None else "bundled" if entry.bundled else "local"
             rows = len(data)
             if entry and entry.rows not in (0, rows):
-                problem = f"{name}: published: {entry.rows} rows"
+                problem = f"published: {entry.rows} rows"
             if isinstance(data, Pairs) and np.ptp(data.gold) == 0:
-                problem = f"{name}: the score is the same in every row, so it has no correlation"
+                problem = "the score is the same in every row: no correlation can be computed"
     except DataError as error:
         problem = str(error)
+    # The error of a damaged set of a data root names its file there, not the set.
+    if problem and str(name) not in problem:
+        problem = f"{name}: {problem}"
     return {"name": name, "kind": kind, "status": status, "rows": rows, "problem": problem}
 
 

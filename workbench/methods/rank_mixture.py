@@ -173,12 +173,14 @@ class RankMixture:
         return pd.Series(values, pd.Index(weights, name="lambda_inf"), name=pairs.name)
 
     def _pair_parts(self, vectors: Embeddings, pairs: Int[Tensor, "2 p"]) -> tuple[Tensor, Tensor]:
+        # A sentence of many pairs has one rank part, which is dear.
         rows, index = torch.unique(pairs, return_inverse=True)
-        z = self.rank_part(vectors[rows])
-        ranked = (z[index[0]] * z[index[1]]).sum(dim=1)
+        z1, z2 = self.rank_part(vectors[rows])[index]
+        ranked = (z1 * z2).sum(dim=1)
         if self.root is not None:
             ranked = 6 / math.pi * torch.asin(ranked.clamp(-1, 1) / 2)
-        return (vectors[pairs[0]] * vectors[pairs[1]]).sum(dim=1), ranked
+        v1, v2 = vectors[pairs]
+        return (v1 * v2).sum(dim=1), ranked
 
     @full_precision
     def rank_part(self, vectors: Embeddings) -> Float[Tensor, "n z"]:

@@ -174,13 +174,12 @@ def permutation_tests(
     truth, second = paired_numbers(gold, other)
     first = [paired_numbers(gold, scores)[1] for scores in predicted]
     rows = rows_by_set(sets, len(truth))
-    differences = [
-        _exchange(measure, truth[row], [scores[row] for scores in first], second[row])
-        for row in rows
-    ]
+    exchanges = []
     observed = np.zeros(len(first))
-    for difference, row in zip(differences, rows, strict=True):
-        observed += difference(np.zeros((1, len(row))))[0] / len(rows)
+    for row in rows:
+        exchange = _exchange(measure, truth[row], [scores[row] for scores in first], second[row])
+        exchanges.append((len(row), exchange))
+        observed += exchange(np.zeros((1, len(row))))[0] / len(rows)
     # One stream of coins for all models: their p-values differ by the models alone.
     coin = np.random.default_rng(seed)
     block = max(1, 10 * _BLOCK // max(1, len(truth)))
@@ -188,9 +187,9 @@ def permutation_tests(
     for start in range(0, samples, block):
         count = min(block, samples - start)
         chance = np.zeros((count, len(first)))
-        for difference, row in zip(differences, rows, strict=True):
-            tosses = coin.integers(0, 2, (count, len(row)), dtype=np.int8)
-            chance += difference(tosses.astype(float)) / len(rows)
+        for pairs, exchange in exchanges:
+            tosses = coin.integers(0, 2, (count, pairs), dtype=np.int8)
+            chance += exchange(tosses.astype(float)) / len(rows)
         # A constant mixture has no correlation and does not count as smaller; rounding must not
         # decide a tie.
         is_smaller = abs(chance) < abs(observed) - 1e-12

@@ -141,8 +141,9 @@ class RunPicker(View):
     @labels.setter
     def labels(self, labels: Sequence[str]) -> None:
         known = self._all["label"]
-        if unknown := {*labels} - {*known}:
-            raise SettingError(unknown_name("runs", min(unknown), {*known}, f"on {self.suite}"))
+        if unknown := set(labels).difference(known):
+            names = known.unique()
+            raise SettingError(unknown_name("runs", min(unknown), names, f"on {self.suite}"))
         self._tick(np.flatnonzero(known.isin(labels)))
 
     @property
