@@ -62,6 +62,7 @@ PLACES: dict[str, dict[str, Any]] = {
     "lists below": {"lists_after_mlp": False},
     "lists below, consistency above": {"lists_after_mlp": False, "consistency_after_mlp": True},
 }
+_BELOW = PLACES["lists below"]  # without a ranking loss it is the place of the consistency
 _SCHEDULE = {"epochs": 4.0, "batch_size": 128}  # RankCSE app. A
 _E1 = {"base": "<SimCSE>", "corpus_size": 10_000}
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -75,7 +76,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     **{
         f"RankCSE without its ranking loss, consistency {place}": (
             "rankcse",
-            _OWN | {"gamma": 0.0, "consistency_after_mlp": place == "above"},
+            _OWN | _BELOW | {"gamma": 0.0, "consistency_after_mlp": place == "above"},
         )
         for place in ("above", "below")
     },
@@ -96,7 +97,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "SimCSE, 4 epochs of 128": ("simcse", _SCHEDULE),
     "RankCSE without its ranking loss, 4 epochs of 128": (
         "rankcse",
-        _SCHEDULE | _OWN | {"gamma": 0.0},
+        _SCHEDULE | _OWN | _BELOW | {"gamma": 0.0},
     ),
     **{
         f"RankCSE, ListNet, 4 epochs of 128, taught by {teacher}, {place}": (

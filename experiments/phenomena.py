@@ -25,8 +25,8 @@ TEACHER = "english-encoder"  # the encoder that the start was made of
 ROWS: list[tuple[str, dict[str, Any]]] = [
     ("simcse", {}),
     ("compcse", {"subvector": None}),
-    ("rankcse", {"teachers": ["<SimCSE>"]}),
-    ("rankcse", {"teachers": [TEACHER]}),
+    ("rankcse", {"teachers": ["<SimCSE>"], "lists_after_mlp": False}),
+    ("rankcse", {"teachers": [TEACHER], "lists_after_mlp": False}),
     ("rankencoder", {"base": "<SimCSE>", "corpus_size": 6400}),
     ("mixed", {"compose": "positive", "gamma": 1.0, "beta": 1.0, "teachers": [TEACHER]}),
     ("cosent", {"train": "stsb-train", "dev": "stsb-dev", "train_limit": None}),

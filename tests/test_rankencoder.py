@@ -321,15 +321,17 @@ def of_rows(rows: torch.Tensor) -> Any:
     return lambda sentences, _batch_size=64: unit[[int(sentence) for sentence in sentences]]
 
 
-def test_the_premise_holds_for_vectors_around_one_direction_and_fails_for_few_directions():
+def test_rank_vectors_spread_more_around_one_direction_and_less_with_few_directions():
     noise = torch.randn(400, 64, generator=torch.Generator().manual_seed(0))
     corpus, some = [str(row) for row in range(300)], [str(row) for row in range(300, 400)]
     apart = torch.eye(64)[0] * 20
     # Ranks do not see what all similarities share.
     around = rank_premise(of_rows(noise + apart), corpus, some)
     few = rank_premise(of_rows(noise / torch.arange(1, 65)), corpus, some)
-    assert around.attrs["caption"].endswith("eq. 2 may help.")
-    assert few.attrs["caption"].endswith("do not expect eq. 2 to help.")
+    assert around.attrs["caption"].startswith("Rank vectors spread more than the embeddings")
+    assert few.attrs["caption"].startswith("Rank vectors spread less than the embeddings")
+    # Spread alone decides nothing.
+    assert few.attrs["caption"].endswith("pass scored pairs to see whether eq. 2 helps.")
     directions = "participation ratio of the corpus"
     assert few["embeddings"][directions] < 10 < around["embeddings"][directions]
     shown = table_html(few.round(2))
@@ -361,6 +363,8 @@ def test_the_premise_is_uniformity_spread_and_participation_ratio_of_their_defin
     ]
     for name, values in expected.items():
         assert table.loc[name].tolist() == pytest.approx(values, abs=1e-5), name
+    by_cosine, by_ranks = expected["Spearman x 100, graded"]
+    assert f"on graded eq. 2 is {by_ranks - by_cosine:+.1f} points" in table.attrs["caption"]
     assert table.loc["participation ratio of the corpus", "embeddings"] == pytest.approx(
         8, rel=1e-5
     )

@@ -32,8 +32,9 @@ class RankCSEConfig(ContrastiveConfig):
     temperature: Positive = 0.05
     """tau_1 of infoNCE and of the consistency; divides the cosines [RankCSE table 9]"""
     lists_after_mlp: bool = False
-    """the student's lists are made of the vectors of infoNCE; false: of those before the tanh
-    layer, better on dev"""
+    """the student's lists are made of the vectors of infoNCE, the likeliest reading of the paper;
+    false: of those before the tanh layer, better on dev with ListNet and the own SimCSE as teacher,
+    not with a better teacher [RankCSE eqs. 1, 4]"""
     consistency_after_mlp: bool | None = None
     """the same choice for the consistency term; none: the lists of the ranking loss"""
     info_nce: bool = True
