@@ -57,7 +57,8 @@ class Report:
     def table(self) -> pd.DataFrame:
         """Return the metrics x 100 with a row for each suite, without empty columns.
 
-        Columns: suite, pairs, Spearman, KCC, NDCG, queries, classified, accuracy, F1.
+        Columns: suite, pairs, Spearman, KCC, NDCG, queries, classified, accuracy, F1. NDCG is the
+        mean over the queries; KCC over those that have a tau, `metrics[suite]["queries_with_kcc"]`.
         """
         return metrics_table(self.metrics)
 

@@ -75,7 +75,8 @@ def phenomena(
     Args:
         runs: As `finished_runs` returns them, scored on the suite.
         suite: A set, or your own file, of scored pairs with a column `relation`; a column
-            `score_second` has the grades of a second person, whose shares are the ceiling.
+            `score_second` has the grades of a second person, whose shares are the ceiling as far
+            as enough targets have one.
         baseline: As for `paired_tests`.
         alpha: Chance of any false mark if other queries were drawn and the seeds stayed the same.
 
