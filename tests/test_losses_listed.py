@@ -65,6 +65,35 @@ def naive_cosent_lists(student: Matrix, teacher: Matrix) -> float:
     return mean([naive_cosent(without(s, i), without(t, i), 3.0) for i, (s, t) in lists])
 
 
+def naive_list_mse(student: Matrix, teacher: Matrix) -> float:
+    lists = enumerate(zip(student, teacher, strict=True))
+    return mean([naive_mse([without(s, i)], [without(t, i)]) for i, (s, t) in lists])
+
+
+def naive_pearson(student: list[float], teacher: list[float]) -> float:
+    centred = [
+        (s - mean(student), t - mean(teacher)) for s, t in zip(student, teacher, strict=True)
+    ]
+    lengths = [math.sqrt(sum(pair[side] ** 2 for pair in centred)) for side in (0, 1)]
+    return 1 - sum(s * t for s, t in centred) / (lengths[0] * lengths[1])
+
+
+def naive_list_correlation(student: Matrix, teacher: Matrix) -> float:
+    lists = enumerate(zip(student, teacher, strict=True))
+    return mean([naive_pearson(without(s, i), without(t, i)) for i, (s, t) in lists])
+
+
+def naive_rank_kl(student: Matrix, teacher: Matrix) -> float:
+    scores, gold = flat(student), flat(teacher)
+    targets = []
+    for grade in gold:
+        lower = sum(other < grade for other in gold)
+        ties = sum(other == grade for other in gold)
+        targets.append((lower + (ties - 1) / 2) / (len(gold) - 1))
+    wanted, found = softmax(targets, 0.3), softmax(scores, 0.3)
+    return sum(p * math.log(p / q) for p, q in zip(wanted, found, strict=True))
+
+
 def naive_mse(student: Matrix, teacher: Matrix) -> float:
     pairs = zip(flat(student), flat(teacher), strict=True)
     return mean([(score - gold) ** 2 for score, gold in pairs])
@@ -98,6 +127,10 @@ LOOPS: dict[str, Callable[[Matrix, Matrix], float]] = {
     "listmle": lambda s, t: naive_listmle(s, t, 0.3, False),
     "cosent": lambda s, t: naive_cosent(flat(s), flat(t), 3.0),
     "cosent_lists": naive_cosent_lists,
+    "list_mse": naive_list_mse,
+    "list_correlation": naive_list_correlation,
+    "pearson": lambda s, t: naive_pearson(flat(s), flat(t)),
+    "rank_kl": naive_rank_kl,
     "graded_listmle": lambda s, t: mean(
         [naive_graded_listmle(*rows, 0.3) for rows in zip(s, t, strict=True)]
     ),
@@ -162,3 +195,32 @@ def test_a_loss_that_no_list_names_is_reported(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(AssertionError, match="LOOPS"):
         test_each_public_loss_equals_a_loop_over_its_equation("unlisted")
     assert torch.isfinite(unlisted(torch.ones(2)))
+
+
+def test_lists_and_batches_without_differences_have_a_finite_loss_and_no_gradient():
+    equal = torch.full((3, 3), 0.3, requires_grad=True)
+    teacher = cosines(3, 3)
+    for loss in (losses.list_correlation(equal, teacher), losses.pearson(equal[0], teacher[0])):
+        assert loss.item() == 1
+        assert not torch.autograd.grad(loss, equal)[0].any()
+    varied = cosines(3, 3).requires_grad_()
+    tied = losses.list_correlation(varied, torch.ones(3, 3, dtype=torch.float64))
+    assert tied.item() == 1
+    assert not torch.autograd.grad(tied, varied)[0].any()
+    alone = torch.ones(1, 1, requires_grad=True)
+    for loss in (losses.list_mse, losses.list_correlation):
+        value = loss(alone, torch.zeros(1, 1))
+        assert value.item() == 0
+        assert torch.autograd.grad(value, alone)[0].item() == 0
+    one = torch.ones(1, requires_grad=True)
+    assert losses.rank_kl(one, torch.ones(1), temperature=0.1).item() == 0
+
+
+def test_correlation_follows_values_and_ignores_offset_and_scale():
+    student, teacher = cosines(6, 6), cosines(6, 6, seed=1)
+    moved = losses.list_correlation(5 * student - 2, teacher)
+    close(losses.list_correlation(student, teacher), moved.item())
+    assert losses.list_correlation(teacher, 3 * teacher + 1).item() == pytest.approx(0, abs=1e-12)
+    assert losses.list_correlation(teacher, teacher.exp()).item() > 1e-4, "the order alone counts"
+    ranked = losses.rank_kl(student[0], teacher[0], temperature=0.1)
+    assert ranked == losses.rank_kl(student[0], teacher[0].exp(), temperature=0.1)

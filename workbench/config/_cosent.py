@@ -9,22 +9,28 @@ from workbench.config._settings import Cut, Positive, Unit, Value
 from workbench.config._training import Kinds, Pooling, SetName, Suites, SupervisedConfig
 
 Architecture = Annotated[Literal["bi-encoder", "cross-encoder"], Value]
-Objective = Literal["cosent", "mse", "softmax", "contrastive", "triplet", "cross_entropy"]
+Objective = Literal[
+    "cosent", "mse", "softmax", "contrastive", "triplet", "cross_entropy", "pearson", "rank_kl"
+]
 
 
 class CoSENTConfig(SupervisedConfig):
     """CoSENT and its baselines; the defaults are the published settings of supervised training."""
 
     method = "cosent"
+    added = SupervisedConfig.added | {"temperature"}
 
     architecture: Architecture = "bi-encoder"
     """bi-encoder: cosine of two sentence vectors; cross-encoder: a score of both sentences together
     (interaction) [CoSENT fig. 2]"""
     objective: Objective = "cosent"
-    """the loss; cross_entropy needs architecture=cross-encoder; mse, softmax, contrastive and
-    triplet the other [CoSENT eqs. 2, 4-6, 10, 11]"""
+    """the loss; cross_entropy needs architecture=cross-encoder, all others but cosent the other;
+    pearson follows the values of gold, rank_kl their ranks [CoSENT eqs. 2, 4-6, 10, 11; Pcc-tuning;
+    CoDiEmb]"""
     scale: Positive = 20.0
     """lambda, multiplies score differences [CoSENT sec. IV-C]"""
+    temperature: Positive = 0.05
+    """rank_kl: tau; divides the cosines and the ranks of gold"""
     interaction_scale: Literal["paper", "code"] = "paper"
     """lambda of a cross-encoder; paper: scale, as in eq. 11; code: 1, as in both published codes
     [CoSENT eq. 11]"""

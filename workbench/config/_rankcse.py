@@ -14,7 +14,7 @@ from workbench.config._settings import (
 )
 from workbench.config._training import BatchSize, ContrastiveConfig, EncoderName, Folder, Pooling
 
-Ranking = Literal["listnet", "listmle", "cosent"]
+Ranking = Literal["listnet", "listmle", "cosent", "mse", "correlation"]
 
 
 class RankCSEConfig(ContrastiveConfig):
@@ -47,7 +47,8 @@ class RankCSEConfig(ContrastiveConfig):
     gamma: NonNegative = 1.0
     """weight of the ranking distillation [RankCSE app. A]"""
     ranking: Ranking = "listnet"
-    """the loss that distils the teacher's lists [RankCSE eqs. 4, 5; CoSENT table III]"""
+    """the loss that distils the teacher's lists; mse and correlation are controls, which follow its
+    values and not only their order [RankCSE eqs. 4, 5; CoSENT table III]"""
     positive: Literal["paper", "kept", "dropped"] = "paper"
     """whether a sentence is in its own list; paper: ListMLE keeps it, the others drop it [RankCSE
     eq. 5, footnote 1]"""

@@ -30,6 +30,7 @@ from workbench.losses._ordering import (
     cosent as cosent,
     cosent_lists as cosent_lists,
     graded_listmle as graded_listmle,
+    rank_kl as rank_kl,
 )
 from workbench.losses._pairwise import (
     contrastive as contrastive,
@@ -37,6 +38,11 @@ from workbench.losses._pairwise import (
     mse as mse,
     rank_mse as rank_mse,
     triplet as triplet,
+)
+from workbench.losses._regression import (
+    list_correlation as list_correlation,
+    list_mse as list_mse,
+    pearson as pearson,
 )
 from workbench.losses._scores import (
     COMPOSITIONS as COMPOSITIONS,

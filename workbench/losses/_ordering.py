@@ -14,7 +14,7 @@ import math
 import torch
 from jaxtyping import Shaped
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import log_softmax, softplus
 
 from workbench.losses._arguments import (
     AnyShape,
@@ -64,6 +64,29 @@ def cosent(scores: PairScores, gold: Shaped[Tensor, "..."], *, scale: float = 20
     # One list: the row of all pairs of the batch.
     require_pairs(scores, gold)
     return _cosent_rows(scale * scores[None], gold[None]).squeeze(0)
+
+
+@full_precision
+def rank_kl(scores: PairScores, gold: Shaped[Tensor, "..."], *, temperature: float) -> Scalar:
+    """Return KL(softmax(r / tau) || softmax(s / tau)) of the pairs of a batch (CoDiEmb, 2025).
+
+    r is a pair's rank by gold, from 0 for the lowest to 1 for the highest; equal gold shares the
+    mean of its ranks. So the order of gold becomes a distribution, whatever its scale is.
+
+    `scores` [n] has one score per sentence pair, larger is closer; `gold` [n] gets no gradient.
+    temperature is tau > 0, by which both are divided. The value is >= 0; one pair has loss 0.
+    """
+    require_pairs(scores, gold)
+    numbers = gold.detach() + 0  # booleans become numbers
+    ordered = numbers.sort().values
+    below = torch.searchsorted(ordered, numbers)
+    up_to = torch.searchsorted(ordered, numbers, right=True)
+    # The ranks of a tie are below, ..., up_to - 1.
+    ranks = (below + up_to - 1).to(scores.dtype) / 2
+    target = ranks / max(1, len(scores) - 1) / temperature
+    log_p = log_softmax(target, dim=0)
+    log_q = log_softmax(scores / temperature, dim=0)
+    return (log_p.exp() * (log_p - log_q)).sum()
 
 
 @full_precision

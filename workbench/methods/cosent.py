@@ -26,6 +26,8 @@ from workbench.losses import (
     contrastive,
     cosent,
     mse,
+    pearson,
+    rank_kl,
     triplet,
     widen,
 )
@@ -102,6 +104,8 @@ class CoSENT(Method):
     def _make_target(self, pairs: Pairs) -> np.ndarray:
         if self.config.objective in ("mse", "cross_entropy"):
             return scale_labels(pairs)
+        if self.config.objective == "pearson":
+            return pairs.gold
         if self.config.objective == "contrastive":
             return split_labels(pairs, self.config.threshold)
         if self.config.objective == "softmax":
@@ -155,6 +159,10 @@ class CoSENT(Method):
             return functional.binary_cross_entropy_with_logits(scores, target.to(scores.dtype))
         # A batch of one label costs nothing and moves nothing; the history counts them.
         self.observe(unpaired_batches=(target == target[0]).all())
+        if config.objective == "pearson":
+            return pearson(scores, target)
+        if config.objective == "rank_kl":
+            return rank_kl(scores, target, temperature=config.temperature)
         # The code of the paper's interaction model does not multiply by lambda; the text does (eq.
         # 11).
         scale = 1.0 if self.pairwise and config.interaction_scale == "code" else config.scale

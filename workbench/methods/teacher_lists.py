@@ -15,6 +15,9 @@ from workbench.methods.base import ContrastiveMethod, Inputs, Terms
 from workbench.methods.distributed import gather_rows
 from workbench.teachers import AnyTeacher, cached_embeddings, load_teacher
 
+# Value of `ranking` -> its loss, where another loss has that name.
+_LOSSES = {"cosent": "cosent_lists", "mse": "list_mse", "correlation": "list_correlation"}
+
 
 class TeacherLists:
     """InfoNCE, consistency and ranking distillation of RankCSE eq. 6, for scores of two views.
@@ -109,7 +112,7 @@ class TeacherLists:
         return terms
 
     def ranking_loss(self, student: SquareScores, teacher: SquareScores) -> Scalar:
-        """Return rank(S, S^T) of RankCSE eq. 3: ListNet (eq. 4), ListMLE (eq. 5) or CoSENT.
+        """Return rank(S, S^T) of RankCSE eq. 3: ListNet (eq. 4), ListMLE (eq. 5) or another loss.
 
         The setting `ranking` names the function of `losses`, which gets those of the values below
         that it takes.
@@ -132,8 +135,7 @@ class TeacherLists:
             "scale": config.cosent_scale,
             "exclude_positive": is_dropped,
         }
-        name = "cosent_lists" if config.ranking == "cosent" else config.ranking
-        loss: Any = getattr(losses, name)
+        loss: Any = getattr(losses, _LOSSES.get(config.ranking, config.ranking))
         # So that a new listwise loss is a function and a value of `ranking`, and no branch here.
         accepted = inspect.signature(loss).parameters.keys() & values.keys()
         return loss(student, teacher, **{argument: values[argument] for argument in accepted})
