@@ -25,6 +25,8 @@ ROWS = list(range(8))
 MLM = {"mlm_weight": 0.1}
 BELOW = {"lists_after_mlp": False}
 SUPERVISED = {"supervised": True, "pooling": "pooler", "mlp": False}
+# Whole sentences: which words, each batch and process draws for itself (tests/test_crops.py).
+CROPS = {"positives": "crop", "crop_share": 1.0}
 EVERY_TERM = {
     "train": "world-train",
     "compose": "none",
@@ -34,11 +36,11 @@ EVERY_TERM = {
 }
 EVERY_TERM |= {"rank_lists": 1.0, "inference_weight": 0.1}
 MORE_FORMS: dict[str, list[dict[str, Any]]] = {
-    "simcse": [MLM, SUPERVISED],
+    "simcse": [MLM, SUPERVISED, CROPS, CROPS | MLM],
     "compcse": [MLM],
     "rankcse": [BELOW, {"consistency_after_mlp": False}, MLM],
     "rankencoder": [{"similarity": "gaussian"}, MLM],
-    "mixed": [EVERY_TERM | MLM],
+    "mixed": [EVERY_TERM | MLM, CROPS],
 }
 # The settings that choose a loss or a model: each of their values is a form.
 CHOICES = ("ranking", "objective", "architecture")

@@ -14,7 +14,7 @@ from workbench.config import CoSENTConfig
 from workbench.data import Pairs, Triplets
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError
-from workbench.losses import contrastive, cosent, mse, triplet
+from workbench.losses import contrastive, cosent, mse, rank_kl, triplet
 from workbench.methods.cosent import (
     CoSENT,
     make_triplets,
@@ -51,8 +51,9 @@ def method_of(encoder: Path | str, **overrides: object) -> CoSENT:
 
 
 def test_each_objective_is_its_pure_function_of_the_pairs(tiny_encoder: Path, graded: Pairs):
-    for objective in ("cosent", "mse", "contrastive"):
-        method = method_of(tiny_encoder, objective=objective, scale=7.0, epsilon=0.3, threshold=2.0)
+    settings = {"scale": 7.0, "epsilon": 0.3, "threshold": 2.0, "temperature": 0.2}
+    for objective in ("cosent", "mse", "contrastive", "pearson", "rank_kl"):
+        method = method_of(tiny_encoder, objective=objective, **settings)
         method.prepare(graded)
         terms = method(method.collate(range(8)))
         first, second = (method.encode(texts[:8]) for texts in (graded.sentence1, graded.sentence2))
@@ -64,6 +65,8 @@ def test_each_objective_is_its_pure_function_of_the_pairs(tiny_encoder: Path, gr
             "cosent": cosent(cosines, gold, scale=7.0),
             "mse": mse(cosines, gold / 5),
             "contrastive": contrastive(cosines, (gold > 2.0).float(), epsilon=0.3, form="paper"),
+            "pearson": 1 - torch.corrcoef(torch.stack([cosines, gold]))[0, 1],
+            "rank_kl": rank_kl(cosines, gold, temperature=0.2),
         }[objective]
         torch.testing.assert_close(terms, {objective: expected}, rtol=1e-5, atol=1e-6)
 

@@ -43,8 +43,13 @@ FORMS: dict[str, list[dict[str, Any]]] = {
         {},
         {"supervised": True, "pooling": "pooler", "mlp": False},
         {"mlm_weight": 0.1, "chunk_size": 3},
+        {"positives": "crop"},
     ],
-    "rankcse": [{}, {"ranking": "listmle"}, {"ranking": "cosent"}, {"consistency": "entropy"}],
+    "rankcse": [
+        {},
+        {"consistency": "entropy"},
+        *({"ranking": ranking} for ranking in ("listmle", "cosent", "mse", "correlation")),
+    ],
     "compcse": [
         {},
         {"aggregation": "concat_difference_project", "partition": "tokens"},
@@ -52,12 +57,20 @@ FORMS: dict[str, list[dict[str, Any]]] = {
     ],
     "cosent": [
         {"objective": objective}
-        for objective in ("cosent", "mse", "contrastive", "softmax", "triplet")
+        for objective in (
+            "cosent",
+            "mse",
+            "contrastive",
+            "softmax",
+            "triplet",
+            "pearson",
+            "rank_kl",
+        )
     ]
     + [{"objective": "contrastive", "contrastive_form": "hinge"}, INTERACTION]
     + [INTERACTION | {"objective": "cross_entropy"}],
     "rankencoder": [{}, {"similarity": "gaussian"}, {"ranks": "stored"}, TEMPLATES],
-    "mixed": [EVERY_TERM, {}, {"pooling": "avg_first_last"}],
+    "mixed": [EVERY_TERM, {}, {"pooling": "avg_first_last"}, {"positives": "crop"}],
     "lists": [{"ranking": ranking} for ranking in ("listnet", "listmle", "cosent", "approx_ndcg")],
 }
 CASES = [(name, form) for name, forms in FORMS.items() for form in forms]

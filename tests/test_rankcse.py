@@ -1,6 +1,7 @@
 """RankCSE: every term from its equation, every ablation by its setting, teachers of any dimension,
 refusals."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from workbench.losses import (
     entropy_consistency,
     info_nce,
     js_consistency,
+    list_correlation,
+    list_mse,
     listmle,
     listnet,
 )
@@ -129,6 +132,9 @@ COMMUNITY = {"student_temperature": 0.05, "teacher_temperature": 0.025}
             lambda s, t: listmle(s, t, temperature=0.025, exclude_positive=True),
         ),
         ({"ranking": "cosent", "cosent_scale": 5.0}, lambda s, t: cosent_lists(s, t, scale=5.0)),
+        ({"ranking": "mse"}, list_mse),
+        ({"ranking": "mse", "positive": "kept"}, lambda s, t: (s - t).square().mean()),
+        ({"ranking": "correlation"}, list_correlation),
     ],
 )
 def test_every_ranking_loss_and_its_options_are_reached_by_name(
@@ -143,6 +149,48 @@ def test_every_ranking_loss_and_its_options_are_reached_by_name(
         student_lists(method, sentences), method.teacher_lists.teacher_scores(batch["teachers"])
     )
     torch.testing.assert_close(terms[overrides["ranking"]], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_history_says_how_many_targets_a_teachers_list_has_in_effect(
+    spread: Path, sentences: Sentences
+):
+    method = prepared(spread, sentences, teacher_temperature=0.2)
+    batch = method.collate(ROWS)
+    method(batch)
+    observed = method.observations()
+    teacher = method.teacher_lists.teacher_scores(batch["teachers"])
+    shares, counts = [], []
+    for row in range(len(ROWS)):
+        others = [teacher[row, column] for column in range(len(ROWS)) if column != row]
+        targets = torch.softmax(torch.stack(others).double() / 0.2, dim=0)
+        shares.append(float(targets.max()))
+        counts.append(math.exp(-float((targets * targets.log()).sum())))
+    assert observed["first_target_share"] == pytest.approx(sum(shares) / 6, rel=1e-5)
+    assert observed["effective_targets"] == pytest.approx(sum(counts) / 6, rel=1e-5)
+    for ranking in ("listmle", "mse"):
+        other = prepared(spread, sentences, ranking=ranking)
+        other(other.collate(ROWS))
+        assert "effective_targets" not in other.observations(), "no softmax of the teacher's"
+
+
+@pytest.mark.parametrize(
+    ("temperature", "warning"),
+    [(1e-4, "the order of the others is hardly taught"), (0.03, ""), (50.0, "lists are flat")],
+)
+def test_a_teacher_whose_softmax_is_one_hot_or_flat_is_warned_of_before_the_first_step(
+    temperature: float,
+    warning: str,
+    spread: Path,
+    sentences: Sentences,
+    caplog: pytest.LogCaptureFixture,
+):
+    prepared(spread, sentences, teacher_temperature=temperature)
+    assert warning in caplog.text
+    assert bool(caplog.text) == bool(warning)
+    caplog.clear()
+    prepared(spread, sentences, teacher_temperature=temperature, ranking="mse")
+    prepared(spread, sentences, teacher_temperature=temperature, gamma=0.0)
+    assert not caplog.text, "its softmax is not read"
 
 
 @pytest.mark.parametrize("lists", [False, True])

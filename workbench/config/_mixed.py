@@ -8,7 +8,7 @@ from workbench.config._compcse import CompCSEConfig, Compose
 from workbench.config._rankcse import RankCSEConfig
 from workbench.config._rankencoder import RankEncoderConfig
 from workbench.config._settings import Count, NonNegative, Share
-from workbench.config._training import Kinds
+from workbench.config._training import Kinds, Positives
 
 
 class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
@@ -19,7 +19,13 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     """
 
     method = "mixed"
+    added = RankCSEConfig.added | {"positives", "crop_share"}
 
+    positives: Positives = "dropout"
+    """the two views of a sentence without compose; crop: two random runs of its words [SimCSE
+    table 1]"""
+    crop_share: Share = 0.5
+    """crop: the least share of the words in a run [SimCSE table 1]"""
     compose: Compose = "none"
     subvector: Count | None = None
     beta: NonNegative = 0.0
@@ -64,13 +70,17 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
 
     @property
     def dropout_views(self) -> bool:
-        return self.uses_scores and super().dropout_views
+        return self.uses_scores and super().dropout_views and self.positives == "dropout"
 
     @pydantic.model_validator(mode="after")
     def _terms_fit(self) -> "MixedConfig":
         if self.pooling == "mask":
             raise ValueError(
                 "pooling 'mask' needs whole sentences in a template; choose another pooling"
+            )
+        if self.positives == "crop" and (self.compose != "none" or self.cosent):
+            raise ValueError(
+                "positives=crop gives both views of a sentence; set compose=none and cosent=0"
             )
         if self.combination == "max" and not (self.info_nce and self.rank_weight):
             raise ValueError(

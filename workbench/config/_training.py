@@ -16,6 +16,7 @@ from workbench.config._settings import (
     NonNegative,
     Positive,
     Settings,
+    Share,
     Steps,
     Unit,
     Value,
@@ -76,6 +77,7 @@ Kinds = tuple[str, ...]  # of data sets
 # Setting -> the datasets that it names, and the kinds that it accepts.
 DataSets = dict[str, tuple[list[str], Kinds]]
 BatchSize = Annotated[int, Ge(2), Unit("sentences")]
+Positives = Literal["dropout", "crop"]
 
 
 class TrainingConfig(Settings):
@@ -272,11 +274,17 @@ class SimCSEConfig(ContrastiveConfig):
     """SimCSE, unsupervised or supervised."""
 
     method = "simcse"
-    added = ContrastiveConfig.added | {"supervised"}
+    added = ContrastiveConfig.added | {"supervised", "positives", "crop_share"}
 
     supervised: bool = False
     """trains on triplets (anchor, positive, hard negative) instead of two dropout views of a
     sentence [SimCSE eq. 5]"""
+    positives: Positives = "dropout"
+    """the two views of a sentence; dropout: it is read twice; crop: two random runs of its words
+    [SimCSE table 1]"""
+    crop_share: Share = 0.5
+    """crop: a run has at least this share of the words; the share is drawn between it and 1
+    [SimCSE table 1]"""
 
     @property
     def train_kinds(self) -> Kinds:
@@ -284,4 +292,10 @@ class SimCSEConfig(ContrastiveConfig):
 
     @property
     def dropout_views(self) -> bool:
-        return not self.supervised
+        return not self.supervised and self.positives == "dropout"
+
+    @pydantic.model_validator(mode="after")
+    def _crops_sentences(self) -> "SimCSEConfig":
+        if self.supervised and self.positives == "crop":
+            raise ValueError("positives=crop needs sentences; set supervised=false")
+        return self

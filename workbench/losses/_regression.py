@@ -4,7 +4,6 @@ A gain of a ranking loss is one of the order only if these gain less.
 """
 
 import torch
-from torch import Tensor
 
 from workbench.losses._arguments import (
     AnyShape,
@@ -49,7 +48,7 @@ def list_correlation(
     if student.shape[1] == 0:
         # One anchor without its positive: nothing to correlate, 0 with a gradient of 0.
         return student.sum()
-    return (1 - _correlations(student, teacher.to(student.dtype))).mean()
+    return (1 - _row_correlations(student, teacher.to(student.dtype))).mean()
 
 
 @full_precision
@@ -61,10 +60,10 @@ def pearson(scores: PairScores, gold: AnyShape) -> Scalar:
     2].
     """
     require_pairs(scores, gold)
-    return 1 - _correlations(scores[None], gold[None].to(scores.dtype)).squeeze(0)
+    return 1 - _row_correlations(scores[None], gold[None].to(scores.dtype)).squeeze(0)
 
 
-def _correlations(first: Scores, second: Scores) -> PairScores:
+def _row_correlations(first: Scores, second: Scores) -> PairScores:
     """Return Pearson's correlation of each row; 0, without gradient, of a constant one."""
     is_constant = torch.zeros_like(first[:, 0], dtype=torch.bool)
     for rows in (first, second):

@@ -22,6 +22,7 @@ from workbench.errors import DataError, EncoderError
 from workbench.losses import Embeddings
 from workbench.methods.distributed import gather_rows
 from workbench.methods.masked_language import MaskedLanguageModel
+from workbench.methods.splitting import random_crops
 
 _LOG = logging.getLogger("workbench")
 _DROPOUT = 0.1  # BERT's own rate, the best of SimCSE's table 2
@@ -254,6 +255,14 @@ class ContrastiveMethod(Method):
         if not self.words:
             return batch
         return batch | self.words.mask(batch["input_ids"])
+
+    def crop_batch(self, sentences: list[str], least_share: float) -> Batch:
+        """Return the tokens of two random runs of each sentence's words, view by view.
+
+        They are drawn from torch's generator, which the trainer seeds for each step.
+        """
+        crops = random_crops(sentences + sentences, least_share)
+        return self.token_batch(self.encoder.token_rows(crops), range(len(crops)))
 
     def mlm_terms(self, tokens: Batch) -> Terms:
         """Return {"mlm": mlm_weight x the mean loss of masked words}, or {} if the weight is 0."""

@@ -37,12 +37,12 @@ class Mixed(RankMethod):
     L = infoNCE + beta consistency + gamma rank(S, S^T) + delta rank(S, U) + lambda l_r + c CoSENT.
 
     S(i)_j = cos(z_i, z_j+) has CompCSE's views (`Composition`): z+ is composed of the sentence's
-    parts, or is its other dropout view. S^T are the lists of RankCSE's teachers (`TeacherLists`), U
-    RankEncoder's rank similarities under E1 (`RankDistillation`), l_r = mean (S - U)^2 over kept
-    pairs; with combination=max, max(infoNCE, lambda l_r) in place of their sum. At test the
-    similarity may be RankEncoder's mixture. CoSENT compares the cosines of pairs with gold; the
-    other terms then make their lists of both sides' sentences. With only one method's terms, the
-    loss is that method's, on a CPU bit for bit.
+    parts, or is its other dropout view or crop. S^T are the lists of RankCSE's teachers
+    (`TeacherLists`), U RankEncoder's rank similarities under E1 (`RankDistillation`), l_r = mean (S
+    - U)^2 over kept pairs; with combination=max, max(infoNCE, lambda l_r) in place of their sum. At
+    test the similarity may be RankEncoder's mixture. CoSENT compares the cosines of pairs with
+    gold; the other terms then make their lists of both sides' sentences. With only one method's
+    terms, the loss is that method's, on a CPU bit for bit.
     """
 
     config_class = MixedConfig
@@ -70,6 +70,7 @@ class Mixed(RankMethod):
             both_sides = [*data.sentence1, *data.sentence2]
             data = Sentences(data.name, both_sides, data.source, data.checksum)
         texts = self.composition.prepare(data, training_sentences(self, data))
+        self.sentences = texts
         self.teacher_lists.prepare(texts)
         if self.config.uses_e1:
             self.prepare_ranks(data, texts)
@@ -95,10 +96,14 @@ class Mixed(RankMethod):
             rows = sides.T.ravel().tolist()
         if self.config.uses_e1:
             batch["base"] = self.ranks.targets.take(rows)
+        batch["teachers"] = self.teacher_lists.take(rows)
+        if self.config.positives == "crop":
+            sentences = [self.sentences[row] for row in rows]
+            batch["tokens"] = self.crop_batch(sentences, self.config.crop_share)
+            return batch
         batch["tokens"] = self.token_batch(
             self.composition.tokens, self.composition.token_places(rows)
         )
-        batch["teachers"] = self.teacher_lists.take(rows)
         return batch
 
     def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:

@@ -1,5 +1,6 @@
 """SimCSE (Gao, Yao and Chen 2021): positives are dropout views, or entailed sentences."""
 
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -22,7 +23,8 @@ from workbench.methods.base import (
 class SimCSE(ContrastiveMethod):
     """l_i = -log softmax_j(cos(z_i, z'_j) / tau)[i] (SimCSE eq. 4).
 
-    z and z' are two dropout views of sentence i.
+    z and z' are two dropout views of sentence i, or with positives=crop two random runs of its
+    words (table 1 has crops as positives).
 
     Supervised, z' are first the positives and then the hard negatives of all anchors z in the batch
     (eq. 5).
@@ -36,8 +38,16 @@ class SimCSE(ContrastiveMethod):
             require_kind(data, Triplets, "supervised=true trains on triplets")
             self.tokens = self.encoder.token_rows(chain(*data.texts))
             self.view_starts = (0, len(data), 2 * len(data))
-        else:
-            self.tokens = self.encoder.token_rows(training_sentences(self, data))
+            return
+        self.sentences = training_sentences(self, data)
+        if self.config.positives == "dropout":
+            self.tokens = self.encoder.token_rows(self.sentences)
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        if self.config.positives == "dropout":
+            return super().collate(rows)
+        sentences = [self.sentences[row] for row in rows]
+        return {"tokens": self.crop_batch(sentences, self.config.crop_share)}
 
     def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
         anchors, *others = gathered_views(vectors, self.head, count=len(self.view_starts))

@@ -1,6 +1,6 @@
-"""Sentences cut into parts that a positive is composed of (CompCSE sec. 3).
+"""Sentences cut into parts that a positive is composed of (CompCSE sec. 3), or into random runs.
 
-Parts are halves, clauses, or spans of clauses.
+Parts are halves, clauses, or spans of clauses; a random run is a positive itself.
 
 The paper finds clauses with a neural discourse parser whose code and checkpoint no longer run on
 current libraries. `clauses` replaces it by a few rules of English; spans of any other parser can be
@@ -13,6 +13,8 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+
+import torch
 
 from workbench.data import read_table
 from workbench.errors import DataError
@@ -51,6 +53,32 @@ def split_words(sentence: str, parts: int = 2) -> tuple[str, ...]:
     n = len(words)
     runs = [words[i * n // parts : (i + 1) * n // parts] for i in range(parts)]
     return tuple(" ".join(run or words) for run in runs)
+
+
+def crop_words(sentence: str, share: float, place: float) -> str:
+    """Return a run of `share` of the words of `sentence`, at least one of them.
+
+    place in [0, 1) chooses where the run starts: 0 at the first word, just below 1 as late as its
+    length allows.
+    """
+    words = sentence.split()
+    length = max(1, round(share * len(words)))
+    places = len(words) - length + 1
+    start = int(place * places)
+    return " ".join(words[start : start + length])
+
+
+def random_crops(sentences: Sequence[str], least_share: float) -> list[str]:
+    """Return a random run of words of each sentence, drawn from torch's generator.
+
+    Its share of the words is uniform between `least_share` and 1, and so is its place.
+    """
+    draws = torch.rand(len(sentences), 2, dtype=torch.float64).tolist()
+    crops = []
+    for sentence, (drawn_share, place) in zip(sentences, draws, strict=True):
+        share = least_share + (1 - least_share) * drawn_share
+        crops.append(crop_words(sentence, share, place))
+    return crops
 
 
 def clauses(sentence: str) -> list[str]:

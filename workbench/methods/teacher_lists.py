@@ -1,6 +1,7 @@
 """The terms of RankCSE: consistency of the two views, and the ranking of the teachers."""
 
 import inspect
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,11 @@ from workbench.losses import Scalar, SquareScores
 from workbench.methods.base import ContrastiveMethod, Inputs, Terms
 from workbench.methods.distributed import gather_rows
 from workbench.teachers import AnyTeacher, cached_embeddings, load_teacher
+
+_LOG = logging.getLogger("workbench")
+# Above these shares of a list its first target is all that counts, or no target counts more.
+_ONE_HOT = 0.75
+_FLAT = 0.9
 
 # Value of `ranking` -> its loss, where another loss has that name.
 _LOSSES = {"cosent": "cosent_lists", "mse": "list_mse", "correlation": "list_correlation"}
@@ -45,6 +51,8 @@ class TeacherLists:
             # Without dropout, so once for the whole training.
             embeddings = cached_embeddings(teacher, sentences, folder=self.config.cache)
             self.embeddings.append(embeddings)
+        if self.has_soft_targets:
+            self._warn_of_extremes(len(sentences))
 
     def load_teacher(self, name: str) -> AnyTeacher:
         """Load the teacher called `name`, read as the settings say."""
@@ -66,13 +74,64 @@ class TeacherLists:
 
     def teacher_scores(self, taken: list[Tensor]) -> SquareScores:
         """Return S^T in float32, of all processes' sentences; symmetric, its diagonal is 1."""
+        return self._mean_scores([gather_rows(rows.float()) for rows in taken])
+
+    def _mean_scores(self, embeddings: list[Tensor]) -> SquareScores:
         weighted = []
-        for alpha, rows in zip(self.config.weights, taken, strict=True):
-            vectors = gather_rows(rows.float())
+        for alpha, vectors in zip(self.config.weights, embeddings, strict=True):
             # RankCSE sec. 4.4 averages similarities and not vectors, so teachers may have any
             # width.
             weighted.append(alpha * losses.cosine_matrix(vectors, vectors))
         return torch.stack(weighted).sum(dim=0)
+
+    @property
+    def has_soft_targets(self) -> bool:
+        """Whether the loss reads a softmax of the teachers' scores."""
+        return bool(self.config.gamma) and self.config.ranking == "listnet"
+
+    def sharpness(self, teacher: SquareScores) -> dict[str, Scalar]:
+        """Return what a list of targets says beyond its first place, as means over the lists.
+
+        first_target_share: The largest target, of a sum of 1. effective_targets: e to the entropy
+        of the targets; 1 if the first has all, the length of the list if all are equal.
+        """
+        values = self._loss_values()
+        if values["exclude_positive"]:
+            positive = torch.eye(len(teacher), dtype=torch.bool, device=teacher.device)
+            teacher = teacher.masked_fill(positive, -torch.inf)
+        targets = losses.top_one(teacher, temperature=values["teacher_temperature"])
+        entropy = -torch.xlogy(targets, targets).sum(dim=1)
+        return {
+            "first_target_share": targets.amax(dim=1).mean(),
+            "effective_targets": entropy.exp().mean(),
+        }
+
+    def _warn_of_extremes(self, count: int) -> None:
+        """Warn if the teachers' softmax is one-hot or flat, before anything is trained."""
+        size = min(self.config.batch_size, count)
+        # From everywhere: neighbours in a file are often of one text.
+        rows = np.linspace(0, count - 1, size).astype(int)
+        teacher = self._mean_scores([taken.float() for taken in self.take(rows)])
+        found = {name: float(value) for name, value in self.sharpness(teacher).items()}
+        share = found["first_target_share"]
+        effective = found["effective_targets"]
+        tau = self._loss_values()["teacher_temperature"]
+        if share > _ONE_HOT:
+            _LOG.warning(
+                "the teacher's nearest sentence has %.0f%% of a list at temperature %g, so the "
+                "order of the others is hardly taught; raise teacher_temperature and "
+                "student_temperature, or set ranking=mse",
+                100 * share,
+                tau,
+            )
+        elif effective > _FLAT * size:
+            _LOG.warning(
+                "the teacher's lists are flat at temperature %g: %.0f of %d targets count alike; "
+                "lower teacher_temperature and student_temperature",
+                tau,
+                effective,
+                size,
+            )
 
     def terms(
         self,
@@ -102,6 +161,8 @@ class TeacherLists:
         if config.gamma:
             teacher = self.teacher_scores(taken)
             terms[config.ranking] = config.gamma * self.ranking_loss(student, teacher)
+            if self.has_soft_targets:
+                method.observe(**self.sharpness(teacher))
             if method.head:
                 # The history gets the losses of the place that is not trained, to compare.
                 below = below_head.detach()
@@ -114,9 +175,17 @@ class TeacherLists:
     def ranking_loss(self, student: SquareScores, teacher: SquareScores) -> Scalar:
         """Return rank(S, S^T) of RankCSE eq. 3: ListNet (eq. 4), ListMLE (eq. 5) or another loss.
 
-        The setting `ranking` names the function of `losses`, which gets those of the values below
+        The setting `ranking` names the function of `losses`, which gets those values
         that it takes.
         """
+        values = self._loss_values()
+        loss: Any = getattr(losses, _LOSSES.get(self.config.ranking, self.config.ranking))
+        # So that a new listwise loss is a function and a value of `ranking`, and no branch here.
+        accepted = inspect.signature(loss).parameters.keys() & values.keys()
+        return loss(student, teacher, **{argument: values[argument] for argument in accepted})
+
+    def _loss_values(self) -> dict[str, Any]:
+        """Return the values of the arguments that listwise losses may take."""
         config = self.config
         student_tau = config.student_temperature
         teacher_tau = config.teacher_temperature
@@ -128,17 +197,13 @@ class TeacherLists:
         is_dropped = config.positive == "dropped"
         if config.positive == "paper":
             is_dropped = config.ranking != "listmle"
-        values = {
+        return {
             "temperature": student_tau,
             "student_temperature": student_tau,
             "teacher_temperature": teacher_tau,
             "scale": config.cosent_scale,
             "exclude_positive": is_dropped,
         }
-        loss: Any = getattr(losses, _LOSSES.get(config.ranking, config.ranking))
-        # So that a new listwise loss is a function and a value of `ranking`, and no branch here.
-        accepted = inspect.signature(loss).parameters.keys() & values.keys()
-        return loss(student, teacher, **{argument: values[argument] for argument in accepted})
 
     def reads_head(self) -> bool:
         """Return whether a term reads the scores after the train-only layer."""
