@@ -157,7 +157,7 @@ class CoSENT(Method):
             # Autocast refuses this loss in half precision.
             scores = widen(scores)
             return functional.binary_cross_entropy_with_logits(scores, target.to(scores.dtype))
-        # A batch of one label costs nothing and moves nothing; the history counts them.
+        # A batch of one label says nothing of an order; the history counts them.
         self.observe(unpaired_batches=(target == target[0]).all())
         if config.objective == "pearson":
             return pearson(scores, target)

@@ -1,0 +1,258 @@
+"""Does order help? The same teacher under losses on its order, on its values, and on neither.
+
+    export WORKBENCH_DATA=DIR
+    python experiments/order.py START TEACHER --name NAME [--rate 1e-4] [--alone] [--losses ...]
+
+START is a folder written by data/build/detuned.py, a public encoder, or world-encoder for the
+bundled world. TEACHER is an encoder, or <SimCSE>: the run of SimCSE with the same seed. Every
+loss has the same number of trials: three learning rates (--rate times 1/2, 1 and 2) times two
+values of a setting of its own, with seed 0 and without any test. The trial with the highest mean
+of the two dev sets (STS-B dev and SICK trial; in the world its dev set) is trained with the seeds
+1 to 5 and tested once. With --alone the ranking loss has neither infoNCE nor the consistency
+beside it, which would ruin an encoder that is tuned for sentences.
+
+Every training becomes a row of data/order.csv; a recorded one is not trained again, so that the
+command can be continued anywhere. Its columns: Spearman x 100 of dev and of each test set, their
+average, Kendall's tau-b of the ladders and accuracy of TREC (x 100), "resampled", the average under
+200 resamples of the pairs, which are the same for every run."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from english import settings, values_of
+from filelock import FileLock
+from methods import fill_placeholder, trained_run
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity
+
+from workbench.config import SEVEN_STS
+from workbench.files import atomic_write, project_path
+from workbench.methods import RankCSE
+from workbench.methods.base import Batch, Terms
+from workbench.runs import Run
+
+RESULTS = project_path("data") / "order.csv"
+KEY = ["start", "pooling", "teacher", "beside", "loss", "rate", "choice", "seed"]
+TRIAL_SEED = 0
+FINAL_SEEDS = [1, 2, 3, 4, 5]
+RATES = (0.5, 1.0, 2.0)  # times --rate
+VECTORS = "vectors by a projection"
+Changes = dict[str, Any]
+
+
+def with_temperatures(student: float, teacher: float) -> Changes:
+    """Return ListNet's two temperatures."""
+    return {"student_temperature": student, "teacher_temperature": teacher}
+
+
+# Loss -> method, its settings, and the two values of the setting that is its own.
+LOSSES: dict[str, tuple[str, Changes, list[Changes]]] = {
+    "SimCSE": ("simcse", {}, [{"temperature": 0.05}, {"temperature": 0.1}]),
+    "no ranking loss": ("rankcse", {"gamma": 0.0}, [{"beta": 1.0}, {"beta": 0.3}]),
+    "ListNet, the paper's temperatures": (
+        "rankcse",
+        with_temperatures(0.025, 0.0125),
+        [{"gamma": 1.0}, {"gamma": 3.0}],
+    ),
+    "ListNet, softer": (
+        "rankcse",
+        {},
+        [with_temperatures(0.05, 0.05), with_temperatures(0.1, 0.1)],
+    ),
+    "only the first": (
+        "rankcse",
+        {},
+        [with_temperatures(0.025, 1e-4), with_temperatures(0.05, 1e-4)],
+    ),
+    # Its sum over a list of 63 has 63 factors, ListNet's has one.
+    "ListMLE": (
+        "rankcse",
+        {"ranking": "listmle", "student_temperature": 0.05},
+        [{"gamma": 1.0}, {"gamma": 1 / 63}],
+    ),
+    "CoSENT on lists": (
+        "rankcse",
+        {"ranking": "cosent"},
+        [{"cosent_scale": 20.0}, {"cosent_scale": 50.0}],
+    ),
+    "mean squared error": ("rankcse", {"ranking": "mse"}, [{"gamma": 30.0}, {"gamma": 100.0}]),
+    "correlation": ("rankcse", {"ranking": "correlation"}, [{"gamma": 5.0}, {"gamma": 15.0}]),
+    VECTORS: ("rankcse", {"ranking": "mse"}, [{"gamma": 3.0}, {"gamma": 10.0}]),
+}
+
+
+class ProjectedVectors(RankCSE):
+    """One minus the cosine of the teacher's vector and a linear map of the student's.
+
+    It takes the place of the ranking loss. The map is used in training only.
+    """
+
+    def prepare(self, data: Any) -> None:
+        super().prepare(data)
+        [embeddings] = self.teacher_lists.embeddings
+        self.projection = nn.Linear(self.encoder.dimension, embeddings.shape[1], bias=False)
+
+    def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
+        terms = super().loss_terms(vectors, batch)
+        del terms[self.config.ranking]
+        [target] = batch["teachers"]
+        both_views = torch.cat([target, target]).to(vectors.dtype)
+        cosines = cosine_similarity(self.projection(vectors), both_views, dim=1)
+        return terms | {"vectors": self.config.gamma * (1 - cosines).mean()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("start", type=Path)
+    parser.add_argument("teacher", help="an encoder, or <SimCSE>")
+    parser.add_argument("--name", required=True, help="of the start in the results")
+    parser.add_argument("--teacher-name", help="of the teacher in the results")
+    parser.add_argument("--pooling", default="mean", choices=["mean", "cls"])
+    parser.add_argument("--rate", type=float, default=1e-4)
+    parser.add_argument("--alone", action="store_true", help="no infoNCE and no consistency")
+    parser.add_argument("--losses", nargs="*", choices=list(LOSSES), default=list(LOSSES))
+    parser.add_argument(
+        "--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings of all"
+    )
+    parser.add_argument("--runs", type=Path, default=Path("runs-order"))
+    options = parser.parse_args()
+    options.teacher_name = options.teacher_name or options.teacher
+    options.changes = dict(text.split("=", 1) for text in options.set)
+    torch.set_num_threads(1)
+    losses = options.losses
+    if options.alone:  # without a ranking loss there would be no loss
+        losses = [loss for loss in losses if loss != "no ranking loss"]
+    for loss in losses:
+        chosen = choose(loss, options)
+        for seed in FINAL_SEEDS:
+            train(loss, chosen["rate"], int(chosen["choice"]), seed, options)
+
+
+def choose(loss: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the row of the trial that is best on dev, after training those that are missing."""
+    _, _, choices = LOSSES[loss]
+    trials = [
+        train(loss, factor * options.rate, choice, TRIAL_SEED, options)
+        for factor in RATES
+        for choice in range(len(choices))
+    ]
+    return max(trials, key=lambda row: row["dev"])
+
+
+def train(
+    loss: str, rate: float, choice: int, seed: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Return the recorded row of a training; train, measure and record it if there is none."""
+    key = {
+        "start": options.name,
+        "pooling": options.pooling,
+        "teacher": options.teacher_name,
+        "beside": "alone" if options.alone else "with infoNCE and consistency",
+        "loss": loss,
+        "rate": rate,
+        "choice": choice,
+        "seed": seed,
+    }
+    found = recorded(key)
+    if found is not None:
+        return found
+    method, changes, choices = LOSSES[loss]
+    given = changes | choices[choice] | {"learning_rate": rate} | options.changes
+    if method == "rankcse":
+        given |= {"teachers": [options.teacher], "lists_after_mlp": False}
+        if options.alone:
+            given |= {"info_nce": False, "beta": 0.0}
+    is_trial = seed == TRIAL_SEED
+    run = trained(method, given, seed, options, is_trial=is_trial, is_vectors=loss == VECTORS)
+    history = run.history()
+    best = history.loc[history["dev_spearman"].iloc[1:].idxmax()]
+    row = key | {
+        "settings": " ".join(f"{name}={value:g}" for name, value in choices[choice].items()),
+        "dev": 100 * best["dev_spearman"],
+        "dev of the start": 100 * history["dev_spearman"].iloc[0],
+        "step": int(best["step"]),
+        "seconds": float(history["seconds"].max()),
+        "precision": run.facts().get("precision"),
+        "run": run.path.name,
+    }
+    metrics = run.metrics()
+    if is_trial:
+        row |= {name: 100 * values["spearman"] for name, values in metrics.items()}
+    else:
+        scores = run.scores()
+        tests = [name for name in metrics if name in (*SEVEN_STS, "world-test")]
+        row |= values_of(scores[scores["suite"].isin(tests)])
+        if "ladders-all" in metrics:
+            row |= {"ladders": 100 * metrics["ladders-all"]["kcc"]}
+        if "trec" in metrics:
+            row |= {"trec": 100 * metrics["trec"]["accuracy"]}
+    record(row)
+    return row
+
+
+def trained(
+    method: str,
+    changes: Changes,
+    seed: int,
+    options: argparse.Namespace,
+    *,
+    is_trial: bool,
+    is_vectors: bool = False,
+) -> Run:
+    """Return the run of a loss; its own teacher is SimCSE's run of this seed."""
+    if "<SimCSE>" in str(changes):
+        rate = {"learning_rate": options.rate}
+        teacher = str(trained("simcse", rate, seed, options, is_trial=True).path)
+        changes = {name: fill_placeholder(value, teacher) for name, value in changes.items()}
+    config = settings(method, seed, options, **suites_of(options, is_trial=is_trial), **changes)
+    if not is_vectors:
+        return trained_run(config, options.runs)
+    # Another loss under the same settings needs a folder of its own.
+    return trained_run(config, options.runs / "vectors", ProjectedVectors)
+
+
+def suites_of(options: argparse.Namespace, *, is_trial: bool) -> Changes:
+    """Return the settings of dev and of the test sets, which no trial reads."""
+    if str(options.start) == "world-encoder":
+        return {"suites": ["world-dev" if is_trial else "world-test"]}
+    dev = ["stsb-dev", "sick-trial"]
+    tests = [*SEVEN_STS, "ladders-all", "trec"]
+    return {"dev": "+".join(dev), "suites": dev if is_trial else tests}
+
+
+def recorded(key: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the row of the results with these values, or None."""
+    if not RESULTS.is_file():
+        return None
+    table = pd.read_csv(RESULTS)
+    is_meant = np.logical_and.reduce([table[name] == value for name, value in key.items()])
+    rows: list[dict[str, Any]] = table[is_meant].to_dict("records")
+    return rows[0] if rows else None
+
+
+def record(row: dict[str, Any]) -> None:
+    """Add a row to the results, which other processes may extend at the same time."""
+    numbers = {
+        name: float(f"{value:.6g}") if isinstance(value, float) else value
+        for name, value in row.items()
+    }
+    with FileLock(RESULTS.with_suffix(".lock")):
+        table = pd.DataFrame([numbers])
+        if RESULTS.is_file():
+            table = pd.concat([pd.read_csv(RESULTS), table], ignore_index=True)
+        columns = [name for name in table.columns if name != "resampled"]
+        if "resampled" in table:
+            columns.append("resampled")
+        with atomic_write(RESULTS) as file:
+            table[columns].to_csv(file, index=False)
+    print(*(row[name] for name in KEY), f"dev {row['dev']:.2f}", row.get("average"), flush=True)
+
+
+if __name__ == "__main__":
+    main()
