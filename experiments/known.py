@@ -84,8 +84,10 @@ def write_table() -> None:
         cells = ["" if pd.isna(row[name]) else f"{row[name]:.2f}" for name in columns]
         lines.append(f"| {row['encoder']} | {row['numbers']} | " + " | ".join(cells) + " |")
     text = DOCS.read_text(encoding="utf-8")
-    before, _, rest = text.partition("<!-- known -->\n")
-    _, _, after = rest.partition("<!-- /known -->")
+    before, begin, rest = text.partition("<!-- known -->\n")
+    _, end, after = rest.partition("<!-- /known -->")
+    if not (begin and end):
+        raise SystemExit(f"{DOCS}: the marks <!-- known --> and <!-- /known --> are missing")
     whole = f"{before}<!-- known -->\n" + "\n".join(lines) + f"\n<!-- /known -->{after}"
     DOCS.write_text(whole, encoding="utf-8")
 

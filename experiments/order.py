@@ -4,12 +4,12 @@
     python experiments/order.py START TEACHER --name NAME [--rate 1e-4] [--alone] [--losses ...]
 
 START is a folder written by data/build/detuned.py, a public encoder, or world-encoder for the
-bundled world. TEACHER is an encoder, or <SimCSE>: the run of SimCSE with the same seed. Every
-loss has the same number of trials: three learning rates (--rate times 1/2, 1 and 2) times two
-values of a setting of its own, with seed 0 and without any test. The trial with the highest mean
-of the two dev sets (STS-B dev and SICK trial; in the world its dev set) is trained with the seeds
-1 to 5 and tested once. With --alone the ranking loss has neither infoNCE nor the consistency
-beside it, which would ruin an encoder that is tuned for sentences.
+bundled world. TEACHER is an encoder, or <SimCSE>: the run of SimCSE with the same seed at --rate.
+Every loss has the same number of trials: three learning rates (--rate times 1/2, 1 and 2) times
+two values of a setting of its own, with seed 0 and without any test. The trial with the highest
+mean of the two dev sets (STS-B dev and SICK trial; in the world its dev set) is trained with the
+seeds 1 to 5 and tested once. With --alone the ranking loss has neither infoNCE nor the
+consistency beside it, which would ruin an encoder that is tuned for sentences.
 
 Every training becomes a row of data/order.csv; a recorded one is not trained again, so that the
 command can be continued anywhere. Its columns: Spearman x 100 of dev and of each test set, their
@@ -117,13 +117,11 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--alone", action="store_true", help="no infoNCE and no consistency")
     parser.add_argument("--losses", nargs="*", choices=list(LOSSES), default=list(LOSSES))
-    parser.add_argument(
-        "--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings of all"
-    )
     parser.add_argument("--runs", type=Path, default=Path("runs-order"))
     options = parser.parse_args()
     options.teacher_name = options.teacher_name or options.teacher
-    options.changes = dict(text.split("=", 1) for text in options.set)
+    if str(options.start) == "world-encoder":
+        options.pooling = "cls"  # of the demo's profiles
     torch.set_num_threads(1)
     losses = options.losses
     if options.alone:  # without a ranking loss there would be no loss
@@ -163,7 +161,7 @@ def train(
     if found is not None:
         return found
     method, changes, choices = LOSSES[loss]
-    given = changes | choices[choice] | {"learning_rate": rate} | options.changes
+    given = changes | choices[choice] | {"learning_rate": rate}
     if method == "rankcse":
         given |= {"teachers": [options.teacher], "lists_after_mlp": False}
         if options.alone:
@@ -230,7 +228,7 @@ def recorded(key: dict[str, Any]) -> dict[str, Any] | None:
     """Return the row of the results with these values, or None."""
     if not RESULTS.is_file():
         return None
-    table = pd.read_csv(RESULTS)
+    table = pd.read_csv(RESULTS, dtype={"start": str, "teacher": str})
     is_meant = np.logical_and.reduce([table[name] == value for name, value in key.items()])
     rows: list[dict[str, Any]] = table[is_meant].to_dict("records")
     return rows[0] if rows else None

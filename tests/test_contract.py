@@ -366,7 +366,7 @@ def test_two_views_differ_though_the_start_has_no_dropout(
     assert distance() > 0.01
     assert "dropout is set to 0.1: it is 0 in english-encoder" in caplog.text
     assert distance(dropout=0) == 0, "dropout was set explicitly"
-    assert "dropout is 0: both views of a sentence are equal" in caplog.text
+    assert "dropout is 0: views of the same words are equal" in caplog.text
     distance(encoder="world-encoder")
     assert "dropout" not in caplog.text
 

@@ -122,8 +122,3 @@ def test_mixed_with_crops_alone_is_simcse_with_crops(tiny_encoder: Path, sentenc
 def test_crops_beside_other_views_are_refused(config: Any, changes: dict, remedy: str):
     with pytest.raises(SettingError, match=f"positives=crop.*{remedy}"):
         config.from_parameters("demo", 0, {"positives": "crop"} | changes)
-
-
-def test_a_start_without_dropout_is_not_given_any_where_crops_differ(tiny_encoder: Path):
-    assert cropping(tiny_encoder, positives="dropout").config.dropout_views
-    assert not cropping(tiny_encoder).config.dropout_views

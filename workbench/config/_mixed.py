@@ -22,8 +22,8 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     added = RankCSEConfig.added | {"positives", "crop_share"}
 
     positives: Positives = "dropout"
-    """the two views of a sentence without compose; crop: two random runs of its words [SimCSE
-    table 1]"""
+    """the two views of a sentence without compose; crop: two random runs of its words; not
+    positive, which is of lists [SimCSE table 1]"""
     crop_share: Share = 0.5
     """crop: the least share of the words in a run [SimCSE table 1]"""
     compose: Compose = "none"
@@ -70,7 +70,7 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
 
     @property
     def dropout_views(self) -> bool:
-        return self.uses_scores and super().dropout_views and self.positives == "dropout"
+        return self.uses_scores and super().dropout_views
 
     @pydantic.model_validator(mode="after")
     def _terms_fit(self) -> "MixedConfig":
@@ -80,7 +80,8 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
             )
         if self.positives == "crop" and (self.compose != "none" or self.cosent):
             raise ValueError(
-                "positives=crop gives both views of a sentence; set compose=none and cosent=0"
+                "positives=crop gives both views of a sentence, but compose is "
+                f"{self.compose!r} and cosent {self.cosent:g}; set compose=none and cosent=0"
             )
         if self.combination == "max" and not (self.info_nce and self.rank_weight):
             raise ValueError(

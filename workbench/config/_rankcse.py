@@ -45,7 +45,8 @@ class RankCSEConfig(ContrastiveConfig):
     """loss between the two views' lists; entropy: what the public code computes instead of eq. 2
     [RankCSE eq. 2]"""
     gamma: NonNegative = 1.0
-    """weight of the ranking distillation [RankCSE app. A]"""
+    """weight of the ranking distillation; of mse about 100, of correlation about 5, as their values
+    are smaller [RankCSE app. A]"""
     ranking: Ranking = "listnet"
     """the loss that distils the teacher's lists; mse and correlation are controls, which follow its
     values and not only their order [RankCSE eqs. 4, 5; CoSENT table III]"""

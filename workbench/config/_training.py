@@ -292,7 +292,7 @@ class SimCSEConfig(ContrastiveConfig):
 
     @property
     def dropout_views(self) -> bool:
-        return not self.supervised and self.positives == "dropout"
+        return not self.supervised
 
     @pydantic.model_validator(mode="after")
     def _crops_sentences(self) -> "SimCSEConfig":

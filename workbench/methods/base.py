@@ -68,8 +68,8 @@ class Method(nn.Module):
                 )
             else:
                 _LOG.warning(
-                    "dropout is 0: both views of a sentence are equal, the loss only "
-                    "drives sentences apart"
+                    "dropout is 0: views of the same words are equal, the loss only drives "
+                    "sentences apart"
                 )
         # Another start with the same name must not continue this training: the trainer stores it.
         self.starting_weights = weights_checksum(self.encoder)

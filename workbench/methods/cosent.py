@@ -65,7 +65,7 @@ class CoSENT(Method):
     s is the cosine of two sentence vectors, or the score of a cross-encoder (setting
     `architecture`). Pairs of equal gold are not compared: in a batch of one label the loss is
     exactly 0 and so is its gradient; such batches are counted in the history. The setting
-    `objective` replaces CoSENT by another supervised loss of the paper.
+    `objective` replaces CoSENT by another supervised loss.
     """
 
     config_class = CoSENTConfig

@@ -109,6 +109,7 @@ class TeacherLists:
     def _warn_of_extremes(self, count: int) -> None:
         """Warn if the teachers' softmax is one-hot or flat, before anything is trained."""
         size = min(self.config.batch_size, count)
+        length = size - int(self._loss_values()["exclude_positive"])
         # From everywhere: neighbours in a file are often of one text.
         rows = np.linspace(0, count - 1, size).astype(int)
         teacher = self._mean_scores([taken.float() for taken in self.take(rows)])
@@ -116,21 +117,23 @@ class TeacherLists:
         share = found["first_target_share"]
         effective = found["effective_targets"]
         tau = self._loss_values()["teacher_temperature"]
+        is_public_code = self.config.temperatures == "community"
+        setting = "student_temperature" if is_public_code else "teacher_temperature"
         if share > _ONE_HOT:
             _LOG.warning(
-                "the teacher's nearest sentence has %.0f%% of a list at temperature %g, so the "
-                "order of the others is hardly taught; raise teacher_temperature and "
-                "student_temperature, or set ranking=mse",
-                100 * share,
+                "%s %g: the first target has %.0f%% of a teacher's list, so the order of the "
+                "others is hardly taught; raise it, or set ranking=mse and gamma=100",
+                setting,
                 tau,
+                100 * share,
             )
-        elif effective > _FLAT * size:
+        elif effective > _FLAT * length:
             _LOG.warning(
-                "the teacher's lists are flat at temperature %g: %.0f of %d targets count alike; "
-                "lower teacher_temperature and student_temperature",
+                "%s %g: a teacher's lists are flat, %.0f of %d targets count alike; lower it",
+                setting,
                 tau,
                 effective,
-                size,
+                length,
             )
 
     def terms(

@@ -212,7 +212,7 @@ def _take_step(method: Method, model: nn.Module, plan: Plan, state: State, step:
     encoder = method.encoder
     optimizer = state.optimizer
     scaler = state.scaler  # of losses in fp16; in other precisions it does nothing
-    torch.manual_seed(plan.seed(step))  # of the dropout masks
+    torch.manual_seed(plan.seed(step))  # of dropout masks and crops
     for group in optimizer.param_groups:
         group["lr"] = plan.rate(step)
     with encoder.autocast():
