@@ -184,12 +184,13 @@ def test_a_teacher_whose_softmax_is_one_hot_or_flat_is_warned_of_before_the_firs
     sentences: Sentences,
     caplog: pytest.LogCaptureFixture,
 ):
-    prepared(spread, sentences, teacher_temperature=temperature)
+    given = {"teacher_temperature": temperature, "dropout": 0.1}
+    prepared(spread, sentences, **given)
     assert warning in caplog.text
     assert bool(caplog.text) == bool(warning)
     caplog.clear()
-    prepared(spread, sentences, teacher_temperature=temperature, ranking="mse")
-    prepared(spread, sentences, teacher_temperature=temperature, gamma=0.0)
+    prepared(spread, sentences, **given, ranking="mse")
+    prepared(spread, sentences, **given, gamma=0.0)
     assert not caplog.text, "its softmax is not read"
 
 

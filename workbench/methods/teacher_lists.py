@@ -111,7 +111,7 @@ class TeacherLists:
         size = min(self.config.batch_size, count)
         length = size - int(self._loss_values()["exclude_positive"])
         # From everywhere: neighbours in a file are often of one text.
-        rows = np.linspace(0, count - 1, size).astype(int)
+        rows = np.linspace(0, count - 1, size).astype(int).tolist()
         teacher = self._mean_scores([taken.float() for taken in self.take(rows)])
         found = {name: float(value) for name, value in self.sharpness(teacher).items()}
         share = found["first_target_share"]
