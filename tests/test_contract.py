@@ -40,7 +40,7 @@ MORE_FORMS: dict[str, list[dict[str, Any]]] = {
     "compcse": [MLM],
     "rankcse": [BELOW, {"consistency_after_mlp": False}, MLM],
     "rankencoder": [{"similarity": "gaussian"}, MLM],
-    "mixed": [EVERY_TERM | MLM, CROPS],
+    "mixed": [EVERY_TERM | MLM, CROPS | {"compose": "none"}],
 }
 # The settings that choose a loss or a model: each of their values is a form.
 CHOICES = ("ranking", "objective", "architecture")

@@ -51,7 +51,7 @@ def method_of(encoder: Path | str, **overrides: object) -> CoSENT:
 
 
 def test_each_objective_is_its_pure_function_of_the_pairs(tiny_encoder: Path, graded: Pairs):
-    settings = {"scale": 7.0, "epsilon": 0.3, "threshold": 2.0, "temperature": 0.2}
+    settings = {"scale": 7.0, "epsilon": 0.3, "threshold": 2.0, "rank_temperature": 0.2}
     for objective in ("cosent", "mse", "contrastive", "pearson", "rank_kl"):
         method = method_of(tiny_encoder, objective=objective, **settings)
         method.prepare(graded)

@@ -9,7 +9,8 @@ import torch
 from workbench.config import MixedConfig, SimCSEConfig
 from workbench.data import Sentences
 from workbench.errors import SettingError
-from workbench.methods import Mixed, SimCSE
+from workbench.methods.mixed import Mixed
+from workbench.methods.simcse import SimCSE
 from workbench.methods.splitting import crop_words, random_crops
 from workbench.runs import Run
 from workbench.training import fit

@@ -70,7 +70,12 @@ FORMS: dict[str, list[dict[str, Any]]] = {
     + [{"objective": "contrastive", "contrastive_form": "hinge"}, INTERACTION]
     + [INTERACTION | {"objective": "cross_entropy"}],
     "rankencoder": [{}, {"similarity": "gaussian"}, {"ranks": "stored"}, TEMPLATES],
-    "mixed": [EVERY_TERM, {}, {"pooling": "avg_first_last"}, {"positives": "crop"}],
+    "mixed": [
+        EVERY_TERM,
+        {},
+        {"pooling": "avg_first_last"},
+        {"positives": "crop", "compose": "none"},
+    ],
     "lists": [{"ranking": ranking} for ranking in ("listnet", "listmle", "cosent", "approx_ndcg")],
 }
 CASES = [(name, form) for name, forms in FORMS.items() for form in forms]

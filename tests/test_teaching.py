@@ -50,6 +50,7 @@ WRONG = {
         "**settings)",
         "answer = 0.357",
         "answer = losses.js_consistency",
+        "answer = [0.9, 0.8, 0.5]",
     ],
     "12_compcse": [
         "def my_loss(h, h_left, h_right): return info_nce(cosine_matrix(h, h_left), "
@@ -61,6 +62,7 @@ WRONG = {
         "def my_cosent(cosines, labels, scale): return (labels - cosines).square().mean()",
         "answer = 25",
         "answer = [0.0, 0.5, 1.0]",
+        "def my_pearson(cosines, labels): return (labels - cosines).square().mean()",
     ],
     "14_rankencoder": [
         "def my_rank_vectors(similarities): return "

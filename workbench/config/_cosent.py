@@ -18,7 +18,7 @@ class CoSENTConfig(SupervisedConfig):
     """CoSENT and its baselines; the defaults are the published settings of supervised training."""
 
     method = "cosent"
-    added = SupervisedConfig.added | {"temperature"}
+    added = SupervisedConfig.added | {"rank_temperature"}
 
     architecture: Architecture = "bi-encoder"
     """bi-encoder: cosine of two sentence vectors; cross-encoder: a score of both sentences together
@@ -29,7 +29,7 @@ class CoSENTConfig(SupervisedConfig):
     CoDiEmb]"""
     scale: Positive = 20.0
     """lambda, multiplies score differences [CoSENT sec. IV-C]"""
-    temperature: Positive = 0.05
+    rank_temperature: Positive = 0.05
     """rank_kl: tau; divides the cosines and the ranks of gold"""
     interaction_scale: Literal["paper", "code"] = "paper"
     """lambda of a cross-encoder; paper: scale, as in eq. 11; code: 1, as in both published codes

@@ -162,7 +162,7 @@ class CoSENT(Method):
         if config.objective == "pearson":
             return pearson(scores, target)
         if config.objective == "rank_kl":
-            return rank_kl(scores, target, temperature=config.temperature)
+            return rank_kl(scores, target, temperature=config.rank_temperature)
         # The code of the paper's interaction model does not multiply by lambda; the text does (eq.
         # 11).
         scale = 1.0 if self.pairwise and config.interaction_scale == "code" else config.scale
