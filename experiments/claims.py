@@ -227,9 +227,11 @@ def fill(path: Path, parts: dict[str, str]) -> str:
     """Return the text of a page with these parts between their marks."""
     text = path.read_text(encoding="utf-8")
     for name, part in parts.items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-        before, _, rest = text.partition(begin)
-        text = before + begin + part + end + rest.partition(end)[2]
+        before, begin, rest = text.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- /{name} -->")
+        if not (begin and end):  # otherwise the rest of the page would be lost
+            raise ValueError(f"{path}: the marks <!-- {name} --> and <!-- /{name} --> are missing")
+        text = before + begin + part + end + after
     return text
 
 

@@ -338,24 +338,41 @@ def parts_of(mixture: RankMixture, config: TrainingConfig) -> dict[str, float]:
 
 def is_recorded(key: dict[str, Any]) -> bool:
     """Return whether the results contain a row of these start, pooling, label and seed."""
-    if not RESULTS.is_file():
-        return False
-    table = pd.read_csv(RESULTS)
-    return bool(np.logical_and.reduce([table[name] == value for name, value in key.items()]).any())
+    return find_row(RESULTS, key) is not None
+
+
+def find_row(results: Path, key: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the first row of a file of results with these values, or None."""
+    if not results.is_file():
+        return None
+    # A name may look like a number.
+    names = {name: str for name, value in key.items() if isinstance(value, str)}
+    table = pd.read_csv(results, dtype=names)
+    is_meant = np.logical_and.reduce([table[name] == value for name, value in key.items()])
+    rows: list[dict[str, Any]] = table[is_meant].to_dict("records")
+    return rows[0] if rows else None
+
+
+def add_row(results: Path, row: dict[str, Any]) -> None:
+    """Add a row to a file of results, which other processes may extend at the same time.
+
+    The resamples are its last column.
+    """
+    with FileLock(results.with_suffix(".lock")):
+        table = pd.DataFrame([row])
+        if results.is_file():
+            table = pd.concat([pd.read_csv(results), table], ignore_index=True)
+        columns = sorted(table.columns, key=lambda name: name == "resampled")
+        with atomic_write(results) as file:
+            table[columns].to_csv(file, index=False)
 
 
 def record(row: dict[str, Any]) -> None:
-    """Add a row to the results, which other processes may extend at the same time."""
+    """Add a row to the results, its numbers rounded, and print it."""
     numbers = {
         name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()
     }
-    with FileLock(RESULTS.with_suffix(".lock")):
-        table = pd.DataFrame([numbers])
-        if RESULTS.is_file():
-            table = pd.concat([pd.read_csv(RESULTS), table], ignore_index=True)
-        columns = [name for name in table.columns if name != "resampled"]
-        with atomic_write(RESULTS) as file:
-            table[[*columns, "resampled"]].to_csv(file, index=False)
+    add_row(RESULTS, numbers)
     shown = {name: numbers.get(name) for name in ("dev", "average", "cosine", "eq. 2")}
     print(*(row[name] for name in KEY), shown, flush=True)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from claims import fill
 from sentence_transformers import SentenceTransformer
 
 from workbench import Encoder
@@ -83,13 +84,8 @@ def write_table() -> None:
     for row in table.to_dict("records"):
         cells = ["" if pd.isna(row[name]) else f"{row[name]:.2f}" for name in columns]
         lines.append(f"| {row['encoder']} | {row['numbers']} | " + " | ".join(cells) + " |")
-    text = DOCS.read_text(encoding="utf-8")
-    before, begin, rest = text.partition("<!-- known -->\n")
-    _, end, after = rest.partition("<!-- /known -->")
-    if not (begin and end):
-        raise SystemExit(f"{DOCS}: the marks <!-- known --> and <!-- /known --> are missing")
-    whole = f"{before}<!-- known -->\n" + "\n".join(lines) + f"\n<!-- /known -->{after}"
-    DOCS.write_text(whole, encoding="utf-8")
+    text = fill(DOCS, {"known": "\n".join(lines) + "\n"})
+    DOCS.write_text(text, encoding="utf-8")
 
 
 def main() -> None:
@@ -98,7 +94,7 @@ def main() -> None:
     )
     parser.add_argument("encoders", nargs="*", metavar="NAME=FOLDER")
     options = parser.parse_args()
-    sets = read_sets()
+    sets = read_sets() if options.encoders else {}
     for text in options.encoders:
         name, _, folder = text.partition("=")
         rows = [("the workbench", scores_of(Encoder.from_pretrained(folder).encode, sets))]

@@ -20,17 +20,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
-from english import settings, values_of
-from filelock import FileLock
+from english import add_row, find_row, settings, values_of
 from methods import fill_placeholder, trained_run
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 from workbench.config import SEVEN_STS
-from workbench.files import atomic_write, project_path
+from workbench.files import project_path
 from workbench.methods import RankCSE
 from workbench.methods.base import Batch, Terms
 from workbench.runs import Run
@@ -157,7 +154,7 @@ def train(
         "choice": choice,
         "seed": seed,
     }
-    found = recorded(key)
+    found = find_row(RESULTS, key)
     if found is not None:
         return found
     method, changes, choices = LOSSES[loss]
@@ -224,31 +221,13 @@ def suites_of(options: argparse.Namespace, *, is_trial: bool) -> Changes:
     return {"dev": "+".join(dev), "suites": dev if is_trial else tests}
 
 
-def recorded(key: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the row of the results with these values, or None."""
-    if not RESULTS.is_file():
-        return None
-    table = pd.read_csv(RESULTS, dtype={"start": str, "teacher": str})
-    is_meant = np.logical_and.reduce([table[name] == value for name, value in key.items()])
-    rows: list[dict[str, Any]] = table[is_meant].to_dict("records")
-    return rows[0] if rows else None
-
-
 def record(row: dict[str, Any]) -> None:
-    """Add a row to the results, which other processes may extend at the same time."""
+    """Add a row to the results, its numbers to six digits, and print it."""
     numbers = {
         name: float(f"{value:.6g}") if isinstance(value, float) else value
         for name, value in row.items()
     }
-    with FileLock(RESULTS.with_suffix(".lock")):
-        table = pd.DataFrame([numbers])
-        if RESULTS.is_file():
-            table = pd.concat([pd.read_csv(RESULTS), table], ignore_index=True)
-        columns = [name for name in table.columns if name != "resampled"]
-        if "resampled" in table:
-            columns.append("resampled")
-        with atomic_write(RESULTS) as file:
-            table[columns].to_csv(file, index=False)
+    add_row(RESULTS, numbers)
     print(*(row[name] for name in KEY), f"dev {row['dev']:.2f}", row.get("average"), flush=True)
 
 

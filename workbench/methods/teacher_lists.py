@@ -109,14 +109,15 @@ class TeacherLists:
     def _warn_of_extremes(self, count: int) -> None:
         """Warn if the teachers' softmax is one-hot or flat, before anything is trained."""
         size = min(self.config.batch_size, count)
-        length = size - int(self._loss_values()["exclude_positive"])
+        values = self._loss_values()
+        length = size - int(values["exclude_positive"])
         # From everywhere: neighbours in a file are often of one text.
         rows = np.linspace(0, count - 1, size).astype(int).tolist()
         teacher = self._mean_scores([taken.float() for taken in self.take(rows)])
         found = {name: float(value) for name, value in self.sharpness(teacher).items()}
         share = found["first_target_share"]
         effective = found["effective_targets"]
-        tau = self._loss_values()["teacher_temperature"]
+        tau = values["teacher_temperature"]
         is_public_code = self.config.temperatures == "community"
         setting = "student_temperature" if is_public_code else "teacher_temperature"
         if share > _ONE_HOT:
@@ -178,8 +179,7 @@ class TeacherLists:
     def ranking_loss(self, student: SquareScores, teacher: SquareScores) -> Scalar:
         """Return rank(S, S^T) of RankCSE eq. 3: ListNet (eq. 4), ListMLE (eq. 5) or another loss.
 
-        The setting `ranking` names the function of `losses`, which gets those values
-        that it takes.
+        The setting `ranking` names the function of `losses`, which gets those values that it takes.
         """
         values = self._loss_values()
         loss: Any = getattr(losses, _LOSSES.get(self.config.ranking, self.config.ranking))
