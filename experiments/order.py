@@ -9,7 +9,9 @@ Every loss has the same number of trials: three learning rates (--rate times 1/2
 two values of a setting of its own, with seed 0 and without any test. The trial with the highest
 mean of the two dev sets (STS-B dev and SICK trial; in the world its dev set) is trained with the
 seeds 1 to 5 and tested once. With --alone the ranking loss has neither infoNCE nor the
-consistency beside it, which would ruin an encoder that is tuned for sentences.
+consistency beside it, which would ruin an encoder that is tuned for sentences. Untrained, the
+start, its whitening (pooling and width are chosen on dev) and tf-idf are measured, too, the last
+two fitted on the training sentences.
 
 Every training becomes a row of data/order.csv; a recorded one is not trained again, so that the
 command can be continued anywhere. Its columns: Spearman x 100 of dev and of each test set, their
@@ -20,13 +22,16 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 from english import add_row, find_row, settings, values_of
 from methods import fill_placeholder, trained_run
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
-from workbench.config import SEVEN_STS
+from workbench import evaluate, load_pairs, load_training
+from workbench.config import SEVEN_STS, BaselineConfig
+from workbench.evaluation import load_baseline
 from workbench.files import project_path
 from workbench.methods import RankCSE
 from workbench.methods.base import Batch, Terms
@@ -38,6 +43,11 @@ TRIAL_SEED = 0
 FINAL_SEEDS = [1, 2, 3, 4, 5]
 RATES = (0.5, 1.0, 2.0)  # times --rate
 VECTORS = "vectors by a projection"
+WHITENINGS = [  # width None keeps every direction
+    {"kind": "whitening", "width": width, "pooling": pooling}
+    for pooling in ("mean", "avg_first_last")
+    for width in (16, 64, None)
+]
 Changes = dict[str, Any]
 
 
@@ -97,8 +107,8 @@ class ProjectedVectors(RankCSE):
         terms = super().loss_terms(vectors, batch)
         del terms[self.config.ranking]
         [target] = batch["teachers"]
-        both_views = torch.cat([target, target]).to(vectors.dtype)
-        cosines = cosine_similarity(self.projection(vectors), both_views, dim=1)
+        of_views = torch.cat([target] * len(self.view_starts)).to(vectors.dtype)
+        cosines = cosine_similarity(self.projection(vectors), of_views, dim=1)
         return terms | {"vectors": self.config.gamma * (1 - cosines).mean()}
 
 
@@ -120,6 +130,7 @@ def main() -> None:
     if str(options.start) == "world-encoder":
         options.pooling = "cls"  # of the demo's profiles
     torch.set_num_threads(1)
+    measure_untrained(options)
     losses = options.losses
     if options.alone:  # without a ranking loss there would be no loss
         losses = [loss for loss in losses if loss != "no ranking loss"]
@@ -127,6 +138,35 @@ def main() -> None:
         chosen = choose(loss, options)
         for seed in FINAL_SEEDS:
             train(loss, chosen["rate"], int(chosen["choice"]), seed, options)
+
+
+def measure_untrained(options: argparse.Namespace) -> None:
+    """Record the start as it is, tf-idf, and the whitening that is best on dev."""
+    start = {"encoder": str(options.start)}
+    measure("the start", [start | {"pooling": options.pooling}], options)
+    measure("tf-idf", [{"kind": "tfidf"}], options)
+    measure("whitening of the start", [start | changes for changes in WHITENINGS], options)
+
+
+def measure(name: str, settings_of: list[Changes], options: argparse.Namespace) -> None:
+    """Record the untrained encoder that is best on dev among these settings."""
+    key = dict.fromkeys(KEY, "-") | {"start": options.name, "pooling": options.pooling}
+    key |= {"loss": name, "rate": 0.0, "choice": 0, "seed": 0}
+    if find_row(RESULTS, key) is not None:
+        return
+    training = settings("simcse", 0, options, **suites_of(options, is_trial=False))
+    sentences = load_training(training).sentences
+    dev_sets = {dev: load_pairs(dev) for dev in training.dev.split("+")}
+    tried = []
+    for changes in settings_of:
+        config = BaselineConfig.from_parameters("cls", 0, changes)
+        baseline = load_baseline(config, sentences)
+        on_dev = evaluate(baseline, dev_sets).metrics
+        tried.append((sum(one["spearman"] for one in on_dev.values()) / len(on_dev), config))
+    dev, config = max(tried, key=lambda one: one[0])
+    result = evaluate(load_baseline(config, sentences), training.suites)
+    chosen = f"{config.pooling} width={config.width or 'all'}" if config.kind == "whitening" else ""
+    record(key | {"settings": chosen, "dev": 100 * dev} | tested(result.metrics, result.scores))
 
 
 def choose(loss: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -180,14 +220,19 @@ def train(
     if is_trial:
         row |= {name: 100 * values["spearman"] for name, values in metrics.items()}
     else:
-        scores = run.scores()
-        tests = [name for name in metrics if name in (*SEVEN_STS, "world-test")]
-        row |= values_of(scores[scores["suite"].isin(tests)])
-        if "ladders-all" in metrics:
-            row |= {"ladders": 100 * metrics["ladders-all"]["kcc"]}
-        if "trec" in metrics:
-            row |= {"trec": 100 * metrics["trec"]["accuracy"]}
+        row |= tested(metrics, run.scores())
     record(row)
+    return row
+
+
+def tested(metrics: dict[str, Any], scores: pd.DataFrame) -> dict[str, Any]:
+    """Return the columns of the test sets."""
+    tests = [name for name in metrics if name in (*SEVEN_STS, "world-test")]
+    row = values_of(scores[scores["suite"].isin(tests)])
+    if "ladders-all" in metrics:
+        row |= {"ladders": 100 * metrics["ladders-all"]["kcc"]}
+    if "trec" in metrics:
+        row |= {"trec": 100 * metrics["trec"]["accuracy"]}
     return row
 
 

@@ -270,3 +270,48 @@ def test_a_teacher_is_read_once_and_gets_no_gradient(
     # No teacher is loaded.
     without = prepared(spread, sentences, gamma=0, teachers=["nobody/nothing"])
     assert set(terms_of(without)) == {"info_nce", "consistency"}
+
+
+def test_without_dropout_a_sentence_is_read_once_with_the_same_losses_and_gradients(
+    spread: Path, sentences: Sentences
+):
+    found = []
+    for view_starts in ((0,), (0, 0)):
+        method = prepared(spread, sentences, ranking="mse")
+        assert method.view_starts == (0,)
+        method.view_starts = view_starts
+        batch = method.collate(ROWS)
+        assert len(batch["tokens"]["input_ids"]) == len(ROWS) * len(view_starts)
+        terms = method(batch)
+        sum(terms.values()).backward()
+        gradients = [
+            weight.grad.flatten() for weight in method.parameters() if weight.grad is not None
+        ]
+        found.append((terms, torch.cat(gradients)))
+    (once, gradient), (twice, expected) = found
+    for name, value in twice.items():
+        torch.testing.assert_close(once[name], value)
+    assert expected.abs().max() > 1e-3
+    torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-6)
+    assert prepared(spread, sentences, dropout=0.1).view_starts == (0, 0)
+    assert prepared(spread, sentences, mlm_weight=0.1).view_starts == (0, 0)
+
+
+def test_a_start_without_dropout_stays_so_if_no_term_compares_two_views(
+    caplog: pytest.LogCaptureFixture,
+):
+    still = {"encoder": "english-encoder", "pooling": "mean", "device": "cpu"}
+
+    def rate_of(**settings: object) -> float:
+        config = RankCSEConfig.from_parameters("demo", 0, still | settings)
+        return RankCSE(config).encoder.backbone.config.hidden_dropout_prob
+
+    alone = {"info_nce": False, "beta": 0.0}
+    assert [rate_of(**alone), rate_of(**alone, dropout=0.0), rate_of(**alone, dropout=0.2)] == [
+        0,
+        0,
+        0.2,
+    ]
+    assert "views" not in caplog.text
+    assert rate_of() == 0.1
+    assert "views would be equal" in caplog.text

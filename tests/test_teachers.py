@@ -4,6 +4,7 @@ known pooling."""
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import huggingface_hub
@@ -13,9 +14,10 @@ from safetensors.torch import load_file, save_file
 
 from workbench.checkpoints import EncodingSpec, find_checkpoint
 from workbench.config import RankCSEConfig
+from workbench.data import load_sentences
 from workbench.encoder import Encoder
-from workbench.errors import EncoderError
-from workbench.teachers import cached_embeddings, load_teacher
+from workbench.errors import DataError, EncoderError
+from workbench.teachers import cached_embeddings, load_teacher, teacher_pairs
 
 
 @pytest.fixture
@@ -123,3 +125,30 @@ def test_a_prompted_teacher_reads_the_sentence_ended_cut_and_then_wrapped(
 
 
 _PROMPT = 'This sentence of "{sentence}" means [MASK].'
+
+
+def test_pairs_by_a_teacher_have_its_cosines_near_and_distant():
+    teacher = load_teacher("world-teacher")
+    data = load_sentences("world", limit=300)
+    pairs = teacher_pairs(teacher, data, queries=40, targets=5, seed=1)
+    first, second = (teacher.encode(side).numpy() for side in (pairs.sentence1, pairs.sentence2))
+    cosines = (first * second).sum(axis=1)
+    assert np.allclose(pairs.gold, np.maximum(cosines, 0), atol=6e-5)
+    assert len(set(pairs.sentence1)) == 40
+    rows = {frozenset(row) for row in zip(pairs.sentence1, pairs.sentence2, strict=True)}
+    assert 190 <= len(rows) == len(pairs) <= 200
+    # Of all pairs of these sentences a share of 0.02 would be among the five nearest.
+    vectors = teacher.encode(data.sentences).numpy()
+    place = {sentence: row for row, sentence in enumerate(data.sentences)}
+    ranks = []
+    for query, target in zip(pairs.sentence1, pairs.sentence2, strict=True):
+        row = vectors @ vectors[place[query]]
+        ranks.append(int((row > row[place[target]]).sum()))
+    assert np.mean(np.array(ranks) <= 5) > 0.15
+    assert max(ranks) > 100
+    again = teacher_pairs(teacher, data, queries=40, targets=5, seed=1)
+    assert again.sentence2 == pairs.sentence2
+    assert teacher_pairs(teacher, data, queries=40, targets=5, seed=2).sentence2 != pairs.sentence2
+    few = replace(data, sentences=data.sentences[:5])
+    with pytest.raises(DataError, match="5 different sentences; 5 targets of each need at least 6"):
+        teacher_pairs(teacher, few, targets=5)

@@ -12,8 +12,9 @@ import filelock
 import numpy as np
 
 from workbench.checkpoints import POOLINGS, Checkpoint, EncodingSpec, find_checkpoint
+from workbench.data import Pairs, Sentences
 from workbench.encoder import Encoder, FrozenEncoder, load_encoder, weights_checksum
-from workbench.errors import EncoderError
+from workbench.errors import DataError, EncoderError
 from workbench.files import (
     atomic_path,
     cache_folder,
@@ -88,6 +89,49 @@ def load_teacher(
             "another teacher"
         )
     return teacher if isinstance(teacher, FrozenEncoder) else teacher.requires_grad_(False)
+
+
+def teacher_pairs(
+    teacher: AnyTeacher, data: Sentences, *, queries: int = 250, targets: int = 4, seed: int = 0
+) -> Pairs:
+    """Draw pairs from unlabelled sentences; the teacher's cosine takes the place of a grade.
+
+    A target is drawn from the other sentences with a probability of 1 / its rank for the teacher:
+    near ones are as frequent as distant ones, and random sentences would nearly all be unrelated.
+
+    Args:
+        teacher: As `load_teacher` returns it.
+        data: At least `targets` + 1 different sentences; otherwise raises DataError.
+        queries: At most so many sentences get targets.
+        targets: Of each query.
+
+    Returns:
+        Pairs with a gold between 0 and 1; a negative cosine is 0. They can be a dev set where
+        nobody has graded pairs, and say how much a student agrees with the teacher, no more.
+
+    Example:
+        pairs = teacher_pairs(load_teacher("english-encoder"), load_sentences("mine.txt"))
+    """
+    sentences = list(dict.fromkeys(data.sentences))
+    if len(sentences) <= targets:
+        raise DataError(
+            f"{data.name}: {len(sentences)} different sentences; {targets} targets of each need "
+            f"at least {targets + 1}"
+        )
+    draw = np.random.default_rng(seed)
+    vectors = teacher.encode(sentences).numpy()
+    weights = 1 / np.arange(1, len(sentences))
+    rows: dict[frozenset[int], tuple[str, str, float]] = {}  # a pair counts once, either way round
+    for query in draw.permutation(len(sentences))[:queries]:
+        cosines = vectors @ vectors[query]
+        nearest_first = np.argsort(-cosines, kind="stable")
+        others = nearest_first[nearest_first != query]
+        chosen = draw.choice(others, targets, replace=False, p=weights / weights.sum())
+        for target in chosen:
+            row = (sentences[query], sentences[target], max(0.0, cosines[target]))
+            rows.setdefault(frozenset((query, target)), row)
+    columns = zip(*rows.values(), strict=True)
+    return Pairs.from_lists(*columns, name=f"{data.name}-pairs", scale=(0, 1))
 
 
 def cached_embeddings(

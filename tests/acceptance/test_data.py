@@ -176,8 +176,9 @@ def test_data_check_states_the_counts_of_lists_and_what_is_not_measured(
 TRAINED_BY = {
     "sentence1,sentence2,score": ["cosent", "lists"],
     "anchor,positive,negative": ["cosent", "simcse"],
-    "sentence": ["simcse", "compcse", "rankcse", "rankencoder"],
+    "sentence": ["rankcse", "simcse", "compcse", "rankencoder"],
 }
+PUBLIC_TEACHER = "sentence-transformers/all-MiniLM-L6-v2"  # of the hub
 
 
 @pytest.mark.parametrize("header", TRAINED_BY)
@@ -191,9 +192,9 @@ def test_data_check_prints_commands_that_train_on_the_file(
 ):
     roles = header.split(",")
     columns = roles if named == "as usual" else [f"column{place}" for place in range(len(roles))]
-    table = pd.DataFrame({name: [f"{name} {row}" for row in range(10)] for name in columns})
+    table = pd.DataFrame({name: [f"{name} {row}" for row in range(50)] for name in columns})
     if "score" in roles:
-        table[columns[-1]] = range(10)
+        table[columns[-1]] = range(50)
     table.to_csv(tmp_path / "my file.csv", index=False)
     options = (
         []
@@ -202,7 +203,9 @@ def test_data_check_prints_commands_that_train_on_the_file(
     )
     printed = workbench("data", "check", "my file.csv", *options, cwd=tmp_path).stdout
     commands = [
-        shlex.split(line)[1:] for line in printed.splitlines() if line.startswith("  workbench ")
+        shlex.split(line.replace(PUBLIC_TEACHER, "english-encoder"))[1:]
+        for line in printed.splitlines()
+        if line.startswith("  workbench ")
     ]
     monkeypatch.chdir(tmp_path)
     trained = []
@@ -210,9 +213,11 @@ def test_data_check_prints_commands_that_train_on_the_file(
         if command == "data":
             assert workbench(command, name, *words, cwd=tmp_path).returncode == 0
         else:
-            check_settings(
-                CONFIGS[name].from_parameters("demo", 0, dict(word.split("=", 1) for word in words))
-            )
+            has_profile = words[0] == "--profile"
+            profile = words[1] if has_profile else "demo"
+            given = words[2:] if has_profile else words
+            settings = dict(word.split("=", 1) for word in given)
+            check_settings(CONFIGS[name].from_parameters(profile, 0, settings))
             trained.append(name)
     assert trained == TRAINED_BY[header]
 

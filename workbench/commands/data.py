@@ -1,4 +1,4 @@
-"""The commands about data: data list, data check, data split."""
+"""The commands about data: data list, data check, data split, data pairs."""
 
 import logging
 import shlex
@@ -84,6 +84,24 @@ def split_data(  # noqa: PLR0917
     parts = workbench.data.split(data, dev=dev, test=test, seed=seed)
     files = workbench.data.write_split(parts, folder)
     print_reports(dict(zip(files, parts.values(), strict=True)))
+
+
+@data_app.command("pairs")
+def draw_pairs(
+    file: Annotated[str, Argument(help="Your own file of sentences.")],
+    folder: Annotated[Path, Argument(help="Folder for the pairs, a .tsv.gz.")],
+    teacher: Annotated[str, Option(help="Encoder: a bundled name, a folder or a hub id.")],
+    seed: int = 0,
+    columns: Columns = "",
+) -> None:
+    """Draw near and distant pairs of unlabelled sentences; the teacher's cosines are the scores."""
+    from workbench.teachers import load_teacher, teacher_pairs
+
+    roles = workbench.data.parse_columns(columns)
+    sentences = workbench.data.load_sentences(file, columns=roles)
+    drawn = teacher_pairs(load_teacher(teacher), sentences, seed=seed)
+    (path,) = workbench.data.write_split({"pairs": drawn}, folder)
+    print_reports({path: drawn})
 
 
 def print_reports(sets: dict[Any, Any]) -> None:

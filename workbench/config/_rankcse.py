@@ -89,6 +89,11 @@ class RankCSEConfig(ContrastiveConfig):
         return self.lists_after_mlp, consistency
 
     @property
+    def dropout_views(self) -> bool:
+        # The teachers' lists need no two different views of a sentence.
+        return bool(self.info_nce or self.beta) and super().dropout_views
+
+    @property
     def has_terms(self) -> bool:
         """Whether there is a loss at all."""
         return bool(self.info_nce or self.beta or self.gamma)

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from workbench.config import RankCSEConfig
+from workbench.encoder import has_no_dropout
 from workbench.losses import cosine_matrix
 from workbench.methods.base import (
     Batch,
@@ -38,6 +40,9 @@ class RankCSE(ContrastiveMethod):
         sentences = training_sentences(self, data)
         self.teacher_lists.prepare(sentences)
         self.tokens = self.encoder.token_rows(sentences)
+        # Without dropout both views of a sentence are one vector, which is computed once.
+        if has_no_dropout(self.encoder.backbone.config) and not self.words:
+            self.view_starts = (0,)
 
     def inputs(self) -> Inputs:
         return self.teacher_lists.inputs
@@ -46,6 +51,8 @@ class RankCSE(ContrastiveMethod):
         return super().collate(rows) | {"teachers": self.teacher_lists.take(rows)}
 
     def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
+        if len(self.view_starts) == 1:
+            vectors = torch.cat([vectors, vectors])
         scores = cosine_matrix(*gathered_views(vectors, self.head))
         below_head = cosine_matrix(*gathered_views(vectors))
         return self.teacher_lists.terms(self, scores, below_head, batch["teachers"])

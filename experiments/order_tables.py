@@ -1,0 +1,141 @@
+"""The tables and the forest of "Order or values?", from data/order.csv, for experiments/claims.py.
+
+A question is a row of Difference against one other loss, paired by seed, with its interval over
+seeds and pairs. Holm's correction is over all starts and losses of one question.
+"""
+
+from typing import NamedTuple
+
+import pandas as pd
+from differences import Row, difference, p_text
+from order import FINAL_SEEDS
+
+from workbench.files import project_path
+from workbench.metrics import holm, seed_spread
+
+STUDY = project_path("data") / "order.csv"
+CELL = ["start", "pooling", "teacher", "beside"]
+OTHERS = {"ladders": "ladders, KCC", "trec": "TREC, accuracy"}
+UNTRAINED = ["the start", "whitening of the start", "tf-idf"]
+# Question -> the losses that are compared, None for all, and those they are compared with.
+QUESTIONS = {
+    "Does a loss gain over SimCSE?": (None, ["SimCSE"]),
+    "Do values gain over the order?": (
+        ["mean squared error", "correlation"],
+        ["ListNet, the paper's temperatures", "ListNet, softer", "ListMLE", "CoSENT on lists"],
+    ),
+}
+
+
+class Cell(NamedTuple):
+    """The final trainings from one start by one teacher, and what was measured without training."""
+
+    start: str
+    pooling: str
+    teacher: str
+    beside: str
+    rows: pd.DataFrame
+
+    @property
+    def name(self) -> str:
+        alone = ", alone" if self.beside == "alone" else ""
+        return f"{self.start}, {self.pooling}; teacher: {self.teacher}{alone}"
+
+
+def read_cells() -> list[Cell]:
+    """Return the cells in the order of the file, without losses that lack a seed."""
+    table = pd.read_csv(STUDY, dtype={"start": str})
+    is_untrained = table["loss"].isin(UNTRAINED)
+    final = table[(table["seed"] > 0) & ~is_untrained]
+    cells = []
+    for (start, pooling, teacher, beside), own in final.groupby(CELL, sort=False):
+        seeds = own.groupby("loss")["seed"].transform("count")
+        finished = own[seeds == len(FINAL_SEEDS)]
+        is_here = (table["start"] == start) & (table["pooling"] == pooling)
+        rows = pd.concat([table[is_untrained & is_here], finished])
+        cells.append(Cell(start, pooling, teacher, beside, rows.rename(columns={"loss": "row"})))
+    return cells
+
+
+def comparisons(cells: list[Cell], question: str) -> list[Row]:
+    """Return the differences of a question: `place` is the loss, `start` the cell."""
+    asked, bases = QUESTIONS[question]
+    rows = []
+    for cell in cells:
+        trained = cell.rows.loc[~cell.rows["row"].isin(UNTRAINED), "row"].unique()
+        for base in bases:
+            for loss in asked or [one for one in trained if one != base]:
+                measured = difference(cell.rows, loss, base)
+                if measured:
+                    place = loss if asked is None else f"{loss} against {base}"
+                    rows.append(Row(question, place, cell.name, measured))
+    return rows
+
+
+def adjusted_p(rows: list[Row]) -> dict[int, float]:
+    """Return the id of each row -> its p, corrected by Holm over these rows."""
+    corrected = holm([row.measured.p for row in rows])
+    return dict(zip(map(id, rows), corrected.tolist(), strict=True))
+
+
+def study_table(cells: list[Cell]) -> str:
+    """Return a table for each cell: scores of each loss, and its difference from SimCSE."""
+    gains = comparisons(cells, "Does a loss gain over SimCSE?")
+    adjusted = adjusted_p(gains)
+    found = {(row.start, row.place): row for row in gains}
+    lines: list[str] = []
+    for cell in cells:
+        lines += [f"#### {cell.name}", ""]
+        columns = ["loss", "chosen on dev", "seeds", "dev", "average (sd)", "to SimCSE"]
+        columns += ["95 % interval", "Holm p", "smallest detectable"]
+        others = [name for name in OTHERS if name in cell.rows and cell.rows[name].notna().any()]
+        columns += [OTHERS[name] for name in others]
+        lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+        for loss in cell.rows["row"].unique():
+            own = cell.rows[cell.rows["row"] == loss]
+            row = found.get((cell.name, loss))
+            texts = cells_of(loss, own, row, adjusted)
+            for name in others:
+                mean = own[name].mean()
+                texts.append("" if pd.isna(mean) else f"{mean:.1f}")
+            lines.append(f"| {' | '.join(texts)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def cells_of(
+    loss: str, own: pd.DataFrame, row: Row | None, adjusted: dict[int, float]
+) -> list[str]:
+    """Return the texts of a loss's row in the table."""
+    rate = f"{own['rate'].iloc[0]:g}" if loss not in UNTRAINED else ""
+    settings = own["settings"].iloc[0]
+    chosen = " ".join(filter(None, [rate, settings if isinstance(settings, str) else ""]))
+    seeds = str(len(own)) if loss not in UNTRAINED else ""
+    mean, std, n = seed_spread(own["average"])
+    average = f"{mean:.2f}" + (f" ({std:.2f})" if n > 1 else "")
+    texts = [loss, chosen, seeds, f"{own['dev'].mean():.2f}", average]
+    if row is None:
+        texts += [""] * 4
+    else:
+        p = p_text(adjusted[id(row)])
+        texts += [f"{row.measured.values.mean():+.2f}", row.measured.bounds, p]
+        texts.append(f"{row.measured.smallest:.2f}")
+    return texts
+
+
+def values_table(cells: list[Cell]) -> str:
+    """Return the table of what losses on the values gain over losses on the order."""
+    rows = comparisons(cells, "Do values gain over the order?")
+    adjusted = adjusted_p(rows)
+    lines = ["| start, pooling; teacher | loss | difference (sd) | 95 % interval | Holm p |"]
+    lines.append("|---|---|---|---|---|")
+    for row in rows:
+        texts = [row.start, row.place, str(row.measured), row.measured.bounds]
+        lines.append(f"| {' | '.join([*texts, p_text(adjusted[id(row)])])} |")
+    return "\n".join(lines) + "\n"
+
+
+def forest_rows(cells: list[Cell]) -> tuple[list[Row], dict[int, float]]:
+    """Return the rows of the forest and their corrected p."""
+    rows = comparisons(cells, "Does a loss gain over SimCSE?")
+    return rows, adjusted_p(rows)
