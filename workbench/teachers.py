@@ -96,8 +96,7 @@ def teacher_pairs(
 ) -> Pairs:
     """Draw pairs from unlabelled sentences; the teacher's cosine takes the place of a grade.
 
-    A target is drawn from the other sentences with a probability of 1 / its rank for the teacher:
-    near ones are as frequent as distant ones, and random sentences would nearly all be unrelated.
+    The targets of a sentence are drawn by `draw_near`.
 
     Args:
         teacher: As `load_teacher` returns it.
@@ -115,23 +114,30 @@ def teacher_pairs(
     sentences = list(dict.fromkeys(data.sentences))
     if len(sentences) <= targets:
         raise DataError(
-            f"{data.name}: {len(sentences)} different sentences; {targets} targets of each need "
-            f"at least {targets + 1}"
+            f"{data.name}: targets of each need more than {targets} different sentences"
         )
     draw = np.random.default_rng(seed)
     vectors = teacher.encode(sentences).numpy()
-    weights = 1 / np.arange(1, len(sentences))
     rows: dict[frozenset[int], tuple[str, str, float]] = {}  # a pair counts once, either way round
     for query in draw.permutation(len(sentences))[:queries]:
         cosines = vectors @ vectors[query]
-        nearest_first = np.argsort(-cosines, kind="stable")
-        others = nearest_first[nearest_first != query]
-        chosen = draw.choice(others, targets, replace=False, p=weights / weights.sum())
-        for target in chosen:
-            row = (sentences[query], sentences[target], max(0.0, cosines[target]))
-            rows.setdefault(frozenset((query, target)), row)
-    columns = zip(*rows.values(), strict=True)
-    return Pairs.from_lists(*columns, name=f"{data.name}-pairs", scale=(0, 1))
+        others = np.delete(np.arange(len(sentences)), query)
+        for target in others[draw_near(cosines[others], targets, draw)]:
+            score = max(0.0, cosines[target])
+            rows[frozenset((query, target))] = (sentences[query], sentences[target], score)
+    return Pairs.from_lists(
+        *zip(*rows.values(), strict=True), name=f"{data.name}-pairs", scale=(0, 1)
+    )
+
+
+def draw_near(scores: np.ndarray, count: int, draw: np.random.Generator) -> np.ndarray:
+    """Draw `count` different places of `scores`, with probabilities of 1 / rank, largest first.
+
+    So near sentences are as frequent as distant ones. Of a uniform draw nearly all are unrelated.
+    """
+    nearest_first = np.argsort(-scores, kind="stable")
+    weights = 1 / np.arange(1, len(scores) + 1)
+    return draw.choice(nearest_first, count, replace=False, p=weights / weights.sum())
 
 
 def cached_embeddings(

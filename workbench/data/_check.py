@@ -118,7 +118,6 @@ def training_commands(file: str, kind: str, options: str = "") -> list[str]:
     facts = {"kind": kind, "options": options, "fewest": FEWEST_TARGETS, "file": shlex.quote(file)}
     for part in ("train", "dev", "test"):
         facts[part] = shlex.quote(f"parts/{set_name(file)}-{part}.tsv.gz")
-    facts["dev_pairs"] = shlex.quote(f"parts/{set_name(file)}-dev-pairs.tsv.gz")
     text = jinja2.Template(source, trim_blocks=True).render(facts)
     return text.rstrip().split("\n")
 
