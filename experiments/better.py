@@ -81,17 +81,19 @@ def main() -> None:
     parser.add_argument("--runs", default="runs-better")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    sentences = unlabelled()
+    sentences = unlabelled(SOURCES)
     for seed in options.seeds:
         train(sentences, seed, options)
 
 
-def unlabelled() -> Sentences:
-    """Return the distinct sentences of the sources that no evaluated set contains."""
+def unlabelled(sources: dict[str, tuple[int, list[str]]]) -> Sentences:
+    """Return the distinct sentences of sources that no evaluated set contains.
+
+    sources: Kind -> the most sentences, and the sets that have them."""
     seen = {plain(text) for name in EVALUATED for side in load_pairs(name).texts for text in side}
     draw = np.random.default_rng(0)
     chosen: dict[str, None] = {}
-    for kind, (most, names) in SOURCES.items():
+    for kind, (most, names) in sources.items():
         texts = dict.fromkeys(
             text for name in names for side in load_data(name).texts for text in side
         )

@@ -140,7 +140,8 @@ def forest(rows: list[Row], adjusted: dict[int, float], named: bool = False) -> 
         f'<line x1="{x(0):.1f}" x2="{x(0):.1f}" y1="24" y2="{30 + step * len(rows)}" '
         'stroke="#888"/>'
     ]
-    for tick in range(int(np.ceil(low)), int(high) + 1, max(1, int(high - low) // 10)):
+    between = next(size for size in (1, 2, 5, 10, 20, 50) if (high - low) / size <= 11)
+    for tick in range(between * int(np.ceil(low / between)), int(high) + 1, between):
         lines.append(
             f'<text x="{x(tick):.1f}" y="16" text-anchor="middle" fill="#555">{tick:+d}</text>'
         )

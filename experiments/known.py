@@ -3,11 +3,11 @@
     export WORKBENCH_DATA=DIR
     python experiments/known.py all-MiniLM-L6-v2=FOLDER all-mpnet-base-v2=FOLDER
 
-FOLDER may also be a hub id. The table of docs/results.md is written from data/known.csv: Spearman x
-100 of the workbench and of SentenceTransformer.similarity in fp32, and the numbers of the model
-cards, which were computed with mteb. STS12 to STS16 are scored over all subsets together; "SICK-R"
-is the test part, as SimCSE and the papers here score it, "SICK-R, all pairs" train, trial and test
-together, as mteb does."""
+FOLDER may also be a hub id. The tables of docs/results.md and README.md are written from
+data/known.csv: Spearman x 100 of the workbench and of SentenceTransformer.similarity in fp32, and
+the numbers of the model cards, which were computed with mteb. STS12 to STS16 are scored over all
+subsets together; "SICK-R" is the test part, as SimCSE and the papers here score it, "SICK-R, all
+pairs" train, trial and test together, as mteb does."""
 
 import argparse
 from pathlib import Path
@@ -24,9 +24,10 @@ from workbench.files import atomic_write, project_path
 from workbench.metrics import spearman
 
 RESULTS = project_path("data") / "known.csv"
-DOCS = project_path("data").parent / "docs" / "results.md"
+PROJECT = project_path("data").parent
 NAMES = ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"]
 ALL_OF_SICK = "SICK-R, all pairs"
+CARD = "its model card (mteb)"
 # From the front matter of the model cards, which mteb wrote; sets that a card lacks are left out.
 PUBLISHED = {
     "all-MiniLM-L6-v2": {
@@ -73,10 +74,16 @@ def scores_of(
     return scores | {"average": float(np.mean([scores[name] for name in NAMES]))}
 
 
-def write_table() -> None:
-    """Write the table into docs/results.md."""
+def write_tables() -> None:
+    """Write the table into docs/results.md, and the columns that everybody has into README.md."""
     table = pd.read_csv(RESULTS)
-    columns = [*NAMES, "average", ALL_OF_SICK]
+    is_first = table["numbers"].isin(["the workbench", CARD])
+    write(PROJECT / "docs" / "results.md", table, [*NAMES, "average", ALL_OF_SICK])
+    write(PROJECT / "README.md", table[is_first], [*NAMES, ALL_OF_SICK])
+
+
+def write(page: Path, table: pd.DataFrame, columns: list[str]) -> None:
+    """Write rows and columns between the marks of a page."""
     lines = [
         "| encoder | numbers of | " + " | ".join(columns) + " |",
         "|" + "---|" * (2 + len(columns)),
@@ -84,8 +91,7 @@ def write_table() -> None:
     for row in table.to_dict("records"):
         cells = ["" if pd.isna(row[name]) else f"{row[name]:.2f}" for name in columns]
         lines.append(f"| {row['encoder']} | {row['numbers']} | " + " | ".join(cells) + " |")
-    text = fill(DOCS, {"known": "\n".join(lines) + "\n"})
-    DOCS.write_text(text, encoding="utf-8")
+    page.write_text(fill(page, {"known": "\n".join(lines) + "\n"}), encoding="utf-8")
 
 
 def main() -> None:
@@ -100,7 +106,7 @@ def main() -> None:
         rows = [("the workbench", scores_of(Encoder.from_pretrained(folder).encode, sets))]
         theirs = SentenceTransformer(str(Path(folder)) if Path(folder).is_dir() else folder)
         rows.append(("sentence-transformers", scores_of(theirs.encode, sets)))
-        rows.append(("its model card (mteb)", PUBLISHED.get(name, {})))
+        rows.append((CARD, PUBLISHED.get(name, {})))
         table = pd.DataFrame([{"encoder": name, "numbers": of} | row for of, row in rows])
         if RESULTS.is_file():
             others = pd.read_csv(RESULTS)
@@ -108,7 +114,7 @@ def main() -> None:
         with atomic_write(RESULTS) as file:
             table.round(5).to_csv(file, index=False)
         print(table[table["encoder"] == name].round(3).to_string(), flush=True)
-    write_table()
+    write_tables()
 
 
 if __name__ == "__main__":
