@@ -17,13 +17,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from differences import Difference, Row, difference, forest, p_text
+from differences import Difference, Row, adjusted_p, difference, forest, p_text
 from english import RESULTS, ROWS
 from list_tables import list_tables
-from order_tables import forest_rows, read_cells, study_table, values_table
+from order_tables import gains, read_cells, study_table, values_table
 
 from workbench.files import project_path
-from workbench.metrics import holm, seed_spread
+from workbench.metrics import seed_spread
 
 PROJECT = project_path("data").parent
 DOCS = PROJECT / "docs"
@@ -126,12 +126,14 @@ def written() -> dict[Path, str]:
     rows = differences(table)
     adjusted = adjust(rows)
     cells = read_cells()
+    of_study = gains(cells)
+    adjusted_of_study = adjusted_p(of_study)
     parts_of = {pooling: parts(table[table["pooling"] == pooling]) for pooling in ("mean", "cls")}
     content = {
         DOCS / "results.md": {
             "claims": claims(rows, adjusted),
             "rankencoder": rank_parts(table),
-            "study": study_table(cells),
+            "study": study_table(cells, of_study, adjusted_of_study),
             "values": values_table(cells),
             **{f"rankcse {pooling}": text for pooling, text in parts_of.items()},
         },
@@ -148,7 +150,7 @@ def written() -> dict[Path, str]:
     }
     everything = [row for row in rows if row.claim != CLAIMS[0][0]]
     figures[DOCS / "figures" / "forest.svg"] = draw(everything, named=True)
-    figures[DOCS / "figures" / "order.svg"] = forest(*forest_rows(cells))
+    figures[DOCS / "figures" / "order.svg"] = forest(of_study, adjusted_of_study)
     return pages | figures
 
 
@@ -203,8 +205,7 @@ def adjust(rows: list[Row]) -> dict[int, float]:
     adjusted = {}
     for claim, _, _ in CLAIMS:
         family = [row for row in rows if row.claim == claim and not row.is_derived]
-        corrected = holm([row.measured.p for row in family])
-        adjusted |= dict(zip(map(id, family), corrected.tolist(), strict=True))
+        adjusted |= adjusted_p(family)
     return adjusted
 
 

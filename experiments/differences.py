@@ -12,6 +12,7 @@ from workbench.metrics import (
     Interval,
     effects_of_pairs,
     hierarchical_interval,
+    holm,
     seed_interval,
     seed_spread,
     smallest_difference,
@@ -109,6 +110,12 @@ def difference(
         for side in (first, second)
     ]
     return Difference(values.to_numpy(), np.subtract(*drawn))
+
+
+def adjusted_p(rows: list[Row]) -> dict[int, float]:
+    """Return the id of each row -> its p, corrected by Holm over these rows."""
+    corrected = holm([row.measured.p for row in rows])
+    return dict(zip(map(id, rows), corrected.tolist(), strict=True))
 
 
 def p_text(p: float) -> str:

@@ -156,17 +156,18 @@ def measure(name: str, settings_of: list[Changes], options: argparse.Namespace) 
         return
     training = settings("simcse", 0, options, **suites_of(options, is_trial=False))
     sentences = load_training(training).sentences
-    dev_sets = {dev: load_pairs(dev) for dev in training.dev.split("+")}
+    dev_sets = {dev: load_pairs(dev) for dev in training.dev_sets}
     tried = []
     for changes in settings_of:
         config = BaselineConfig.from_parameters("cls", 0, changes)
         baseline = load_baseline(config, sentences)
         on_dev = evaluate(baseline, dev_sets).metrics
-        tried.append((sum(one["spearman"] for one in on_dev.values()) / len(on_dev), config))
-    dev, config = max(tried, key=lambda one: one[0])
+        dev = sum(one["spearman"] for one in on_dev.values()) / len(on_dev)
+        tried.append((dev, config, baseline))
+    dev, config, baseline = max(tried, key=lambda one: one[0])
     # A classifier on a vector of every word of the vocabulary would take hours.
     suites = [one for one in training.suites if not (one == "trec" and config.kind == "tfidf")]
-    result = evaluate(load_baseline(config, sentences), suites)
+    result = evaluate(baseline, suites)
     chosen = f"{config.pooling} width={config.width or 'all'}" if config.kind == "whitening" else ""
     record(key | {"settings": chosen, "dev": 100 * dev} | tested(result.metrics, result.scores))
 

@@ -4,27 +4,20 @@ A question is a row of Difference against one other loss, paired by seed, with i
 seeds and pairs. Holm's correction is over all starts and losses of one question.
 """
 
+from itertools import product
 from typing import NamedTuple
 
 import pandas as pd
-from differences import Row, difference, p_text
-from order import FINAL_SEEDS
+from differences import Row, adjusted_p, difference, p_text
+from order import FINAL_SEEDS, RESULTS
 
-from workbench.files import project_path
-from workbench.metrics import holm, seed_spread
+from workbench.metrics import seed_spread
 
-STUDY = project_path("data") / "order.csv"
 CELL = ["start", "pooling", "teacher", "beside"]
 OTHERS = {"ladders": "ladders, KCC", "trec": "TREC, accuracy"}
 UNTRAINED = ["the start", "whitening of the start", "tf-idf"]
-# Question -> the losses that are compared, None for all, and those they are compared with.
-QUESTIONS = {
-    "Does a loss gain over SimCSE?": (None, ["SimCSE"]),
-    "Do values gain over the order?": (
-        ["mean squared error", "correlation"],
-        ["ListNet, the paper's temperatures", "ListNet, softer", "ListMLE", "CoSENT on lists"],
-    ),
-}
+ON_VALUES = ["mean squared error", "correlation"]
+ON_ORDER = ["ListNet, the paper's temperatures", "ListNet, softer", "ListMLE", "CoSENT on lists"]
 
 
 class Cell(NamedTuple):
@@ -44,7 +37,7 @@ class Cell(NamedTuple):
 
 def read_cells() -> list[Cell]:
     """Return the cells in the order of the file, without losses that lack a seed."""
-    table = pd.read_csv(STUDY, dtype={"start": str})
+    table = pd.read_csv(RESULTS, dtype={"start": str})
     is_untrained = table["loss"].isin(UNTRAINED)
     final = table[(table["seed"] > 0) & ~is_untrained]
     cells = []
@@ -57,32 +50,35 @@ def read_cells() -> list[Cell]:
     return cells
 
 
-def comparisons(cells: list[Cell], question: str) -> list[Row]:
-    """Return the differences of a question: `place` is the loss, `start` the cell."""
-    asked, bases = QUESTIONS[question]
+def gains(cells: list[Cell]) -> list[Row]:
+    """Return what each loss gains over SimCSE: `place` is the loss, `start` the cell."""
     rows = []
     for cell in cells:
         trained = cell.rows.loc[~cell.rows["row"].isin(UNTRAINED), "row"].unique()
-        for base in bases:
-            for loss in asked or [one for one in trained if one != base]:
-                measured = difference(cell.rows, loss, base)
-                if measured:
-                    place = loss if asked is None else f"{loss} against {base}"
-                    rows.append(Row(question, place, cell.name, measured))
+        for loss in trained[trained != "SimCSE"]:
+            measured = difference(cell.rows, loss, "SimCSE")
+            if measured:
+                rows.append(Row("gains over SimCSE", loss, cell.name, measured))
     return rows
 
 
-def adjusted_p(rows: list[Row]) -> dict[int, float]:
-    """Return the id of each row -> its p, corrected by Holm over these rows."""
-    corrected = holm([row.measured.p for row in rows])
-    return dict(zip(map(id, rows), corrected.tolist(), strict=True))
+def values_against_order(cells: list[Cell]) -> list[Row]:
+    """Return what losses on the values gain over losses on the order."""
+    rows = []
+    for cell in cells:
+        for base, loss in product(ON_ORDER, ON_VALUES):
+            measured = difference(cell.rows, loss, base)
+            if measured:
+                place = f"{loss} against {base}"
+                rows.append(Row("values against order", place, cell.name, measured))
+    return rows
 
 
-def study_table(cells: list[Cell]) -> str:
-    """Return a table for each cell: scores of each loss, and its difference from SimCSE."""
-    gains = comparisons(cells, "Does a loss gain over SimCSE?")
-    adjusted = adjusted_p(gains)
-    found = {(row.start, row.place): row for row in gains}
+def study_table(cells: list[Cell], gained: list[Row], adjusted: dict[int, float]) -> str:
+    """Return a table for each cell: scores of each loss, and its difference from SimCSE.
+
+    gained, adjusted: Of `gains`, and their p corrected by Holm."""
+    row_of = {(row.start, row.place): row for row in gained}
     lines: list[str] = []
     for cell in cells:
         lines += [f"#### {cell.name}", ""]
@@ -93,7 +89,7 @@ def study_table(cells: list[Cell]) -> str:
         lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
         for loss in cell.rows["row"].unique():
             own = cell.rows[cell.rows["row"] == loss]
-            row = found.get((cell.name, loss))
+            row = row_of.get((cell.name, loss))
             texts = cells_of(loss, own, row, adjusted)
             for name in others:
                 mean = own[name].mean()
@@ -125,7 +121,7 @@ def cells_of(
 
 def values_table(cells: list[Cell]) -> str:
     """Return the table of what losses on the values gain over losses on the order."""
-    rows = comparisons(cells, "Do values gain over the order?")
+    rows = values_against_order(cells)
     adjusted = adjusted_p(rows)
     lines = ["| start, pooling; teacher | loss | difference (sd) | 95 % interval | Holm p |"]
     lines.append("|---|---|---|---|---|")
@@ -133,9 +129,3 @@ def values_table(cells: list[Cell]) -> str:
         texts = [row.start, row.place, str(row.measured), row.measured.bounds]
         lines.append(f"| {' | '.join([*texts, p_text(adjusted[id(row)])])} |")
     return "\n".join(lines) + "\n"
-
-
-def forest_rows(cells: list[Cell]) -> tuple[list[Row], dict[int, float]]:
-    """Return the rows of the forest and their corrected p."""
-    rows = comparisons(cells, "Does a loss gain over SimCSE?")
-    return rows, adjusted_p(rows)
