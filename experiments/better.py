@@ -24,14 +24,15 @@ from english import add_row, find_row, values_of
 from methods import trained_run
 
 from workbench.config import SEVEN_STS, RankCSEConfig
-from workbench.data import Sentences, load_data, load_pairs
+from workbench.data import load_data, load_pairs
 from workbench.files import project_path
 from workbench.methods import RankCSE
 from workbench.methods.base import Batch
 from workbench.teachers import draw_near
 
 RESULTS = project_path("data") / "better.csv"
-KEY = ["student", "teacher", "batches", "rate", "temperature", "steps", "seed"]
+# The options that a row depends on; a trial without --final does not stand for the test.
+KEY = ["student", "teacher", "batches", "rate", "temperature", "steps", "final"]
 NEIGHBOURHOOD = 8  # sentences: one that was drawn, and those that it brings
 MOST_WORDS, MOST_TOKENS = 28, 48
 EVAL_STEPS = 20
@@ -81,13 +82,13 @@ def main() -> None:
     parser.add_argument("--runs", default="runs-better")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    sentences = unlabelled(SOURCES)
+    file = write_unlabelled(SOURCES, Path(options.runs) / "unlabelled.txt")
     for seed in options.seeds:
-        train(sentences, seed, options)
+        train(file, seed, options)
 
 
-def unlabelled(sources: dict[str, tuple[int, list[str]]]) -> Sentences:
-    """Return the distinct sentences of sources that no evaluated set contains.
+def write_unlabelled(sources: dict[str, tuple[int, list[str]]], file: Path) -> str:
+    """Write the distinct sentences of sources that no evaluated set contains; return the file.
 
     sources: Kind -> the most sentences, and the sets that have them."""
     seen = {plain(text) for name in EVALUATED for side in load_pairs(name).texts for text in side}
@@ -105,7 +106,9 @@ def unlabelled(sources: dict[str, tuple[int, list[str]]]) -> Sentences:
         order = draw.permutation(len(new))[:most]
         print(f"{kind}: {len(order)} of {len(new)} sentences", flush=True)
         chosen |= dict.fromkeys(new[place] for place in order)
-    return Sentences.from_lists([*chosen], name="unlabelled")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(f"{text}\n" for text in chosen), encoding="utf-8")
+    return str(file)
 
 
 def plain(text: str) -> str:
@@ -113,23 +116,11 @@ def plain(text: str) -> str:
     return " ".join(re.findall(r"[a-z0-9]+", text.lower()))
 
 
-def train(sentences: Sentences, seed: int, options: argparse.Namespace) -> None:
-    """Train and record a seed, unless it is recorded."""
-    key = {
-        "student": options.student,
-        "teacher": options.teacher,
-        "batches": options.batches,
-        "rate": options.rate,
-        "temperature": options.temperature,
-        "steps": options.steps,
-        "seed": seed,
-    }
+def train(file: str, seed: int, options: argparse.Namespace) -> None:
+    """Train and record a seed on the sentences of a file, unless it is recorded."""
+    key = {name: getattr(options, name) for name in KEY} | {"seed": seed}
     if find_row(RESULTS, key) is not None:
         return
-    folder = Path(options.runs)
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "unlabelled.txt"
-    file.write_text("".join(f"{text}\n" for text in sentences.sentences), encoding="utf-8")
     config = RankCSEConfig.from_parameters(
         "distillation",
         seed,
@@ -146,7 +137,7 @@ def train(sentences: Sentences, seed: int, options: argparse.Namespace) -> None:
             "warmup": 0.1,
             "max_steps": options.steps,
             "eval_steps": EVAL_STEPS,
-            "train": str(file),
+            "train": file,
             "dev": "stsb-dev+sick-trial",
             "suites": SEVEN_STS if options.final else ["stsb-dev", "sick-trial"],
         },
@@ -154,7 +145,9 @@ def train(sentences: Sentences, seed: int, options: argparse.Namespace) -> None:
     in_neighbourhoods = options.batches == "neighbours"
     # The loss does not tell the two apart, so each has its own folder.
     run = trained_run(
-        config, folder / options.batches, InNeighbourhoods if in_neighbourhoods else None
+        config,
+        Path(options.runs) / options.batches,
+        InNeighbourhoods if in_neighbourhoods else None,
     )
     history = run.history()
     best = history["dev_spearman"].idxmax()

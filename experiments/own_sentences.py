@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-from better import unlabelled
+from better import write_unlabelled
 from methods import trained_run
 
 from workbench import Encoder, evaluate
@@ -50,14 +50,12 @@ def main() -> None:
     suites = [*PARTS[options.domain], "sick-test", "ladders-all"]
     start = evaluate(Encoder.from_pretrained(options.encoder).encode, suites)
     print("start", columns(options.domain, start.scores, start.metrics), flush=True)
-    options.runs.mkdir(parents=True, exist_ok=True)
-    file = options.runs / f"{options.domain}.txt"
-    sentences = unlabelled({options.domain: (MOST, SOURCES[options.domain])}).sentences
-    file.write_text("".join(f"{text}\n" for text in sentences), encoding="utf-8")
+    sources = {options.domain: (MOST, SOURCES[options.domain])}
+    file = write_unlabelled(sources, options.runs / f"{options.domain}.txt")
     settings = {
         "encoder": options.encoder,
         "teachers": [options.teacher],
-        "train": str(file),
+        "train": file,
         "dev": "stsb-dev+sick-trial",
         "suites": suites,
     }
