@@ -20,6 +20,7 @@ import pandas as pd
 from differences import Difference, Row, adjusted_p, difference, forest, p_text
 from english import RESULTS, ROWS
 from list_tables import list_tables
+from order import QUESTIONS
 from order_tables import gains, read_cells, study_table, values_table
 
 from workbench.files import project_path
@@ -126,15 +127,21 @@ def written() -> dict[Path, str]:
     rows = differences(table)
     adjusted = adjust(rows)
     cells = read_cells()
-    of_study = gains(cells)
-    adjusted_of_study = adjusted_p(of_study)
+    of_question = {name: [cell for cell in cells if cell.question == name] for name in QUESTIONS}
+    gained = {name: gains(own) for name, own in of_question.items()}
+    corrected = {name: adjusted_p(own) for name, own in gained.items()}
+    study = {
+        name: study_table(own, gained[name], corrected[name]) for name, own in of_question.items()
+    }
     parts_of = {pooling: parts(table[table["pooling"] == pooling]) for pooling in ("mean", "cls")}
     content = {
         DOCS / "results.md": {
             "claims": claims(rows, adjusted),
             "rankencoder": rank_parts(table),
-            "study": study_table(cells, of_study, adjusted_of_study),
-            "values": values_table(cells),
+            "study": study["lists"],
+            "values": values_table(of_question["lists"]),
+            "graded losses": study["pairs"],
+            "views": study["views"],
             **{f"rankcse {pooling}": text for pooling, text in parts_of.items()},
         },
         DOCS / "results-details.md": {},
@@ -150,7 +157,7 @@ def written() -> dict[Path, str]:
     }
     everything = [row for row in rows if row.claim != CLAIMS[0][0]]
     figures[DOCS / "figures" / "forest.svg"] = draw(everything, named=True)
-    figures[DOCS / "figures" / "order.svg"] = forest(of_study, adjusted_of_study)
+    figures[DOCS / "figures" / "order.svg"] = forest(gained["lists"], corrected["lists"])
     return pages | figures
 
 

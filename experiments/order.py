@@ -1,17 +1,23 @@
-"""Does order help? The same teacher under losses on its order, on its values, and on neither.
+"""Does order help? Losses on the order, on the values, and on neither, under the same conditions.
 
     export WORKBENCH_DATA=DIR
-    python experiments/order.py START TEACHER --name NAME [--rate 1e-4] [--alone] [--losses ...]
+    python experiments/order.py lists START TEACHER --name NAME [--rate 1e-4] [--alone]
+    python experiments/order.py pairs START TRAINSET --name NAME [--rate 1e-4]
+    python experiments/order.py views START none --name NAME [--rate 1e-4]
 
-START is a folder written by data/build/detuned.py, a public encoder, or world-encoder for the
-bundled world. TEACHER is an encoder, or <SimCSE>: the run of SimCSE with the same seed at --rate.
+lists: what follows a teacher's lists in the place of RankCSE's ListNet. pairs: the loss on graded
+pairs. views: what the positive of SimCSE is made of. START is a folder written by
+data/build/detuned.py, a public encoder, or world-encoder for the bundled world. TEACHER is an
+encoder, or <SimCSE>: the run of SimCSE with the same seed at --rate. TRAINSET is stsb-train,
+sick-train or world-train.
+
 Every loss has the same number of trials: three learning rates (--rate times 1/2, 1 and 2) times
-two values of a setting of its own, with seed 0 and without any test. The trial with the highest
-mean of the two dev sets (STS-B dev and SICK trial; in the world its dev set) is trained with the
-seeds 1 to 5 and tested once. With --alone the ranking loss has neither infoNCE nor the
-consistency beside it, which would ruin an encoder that is tuned for sentences. Untrained, the
-start, its whitening (pooling and width are chosen on dev) and tf-idf are measured, too, the last
-two fitted on the training sentences.
+two values of a setting of its own (of Pearson and the squared error on pairs, which have none, the
+batch size), with seed 0 and without any test. The trial with the highest mean of the two dev sets
+(STS-B dev and SICK trial; in the world its dev set) is trained with the seeds 1 to 5 and tested
+once. With --alone the ranking loss has neither infoNCE nor the consistency beside it, which would
+ruin an encoder that is tuned for sentences. Untrained, the start, its whitening (pooling and width
+are chosen on dev) and tf-idf are measured, too, the last two fitted on the training sentences.
 
 Every training becomes a row of data/order.csv; a recorded one is not trained again, so that the
 command can be continued anywhere. Its columns: Spearman x 100 of dev and of each test set, their
@@ -57,8 +63,9 @@ def with_temperatures(student: float, teacher: float) -> Changes:
 
 
 # Loss -> method, its settings, and the two values of the setting that is its own.
-LOSSES: dict[str, tuple[str, Changes, list[Changes]]] = {
-    "SimCSE": ("simcse", {}, [{"temperature": 0.05}, {"temperature": 0.1}]),
+Losses = dict[str, tuple[str, Changes, list[Changes]]]
+SIMCSE: Losses = {"SimCSE": ("simcse", {}, [{"temperature": 0.05}, {"temperature": 0.1}])}
+OF_LISTS: Losses = SIMCSE | {
     "no ranking loss": ("rankcse", {"gamma": 0.0}, [{"beta": 1.0}, {"beta": 0.3}]),
     "ListNet, the paper's temperatures": (
         "rankcse",
@@ -90,6 +97,22 @@ LOSSES: dict[str, tuple[str, Changes, list[Changes]]] = {
     "correlation": ("rankcse", {"ranking": "correlation"}, [{"gamma": 5.0}, {"gamma": 15.0}]),
     VECTORS: ("rankcse", {"ranking": "mse"}, [{"gamma": 3.0}, {"gamma": 10.0}]),
 }
+OF_PAIRS: Losses = {
+    "CoSENT": ("cosent", {"batch_size": 32}, [{"scale": 20.0}, {"scale": 50.0}]),
+    "rank_kl": (
+        "cosent",
+        {"objective": "rank_kl", "batch_size": 32},
+        [{"rank_temperature": 0.05}, {"rank_temperature": 0.1}],
+    ),
+    "Pearson": ("cosent", {"objective": "pearson"}, [{"batch_size": 16}, {"batch_size": 64}]),
+    "squared error": ("cosent", {"objective": "mse"}, [{"batch_size": 16}, {"batch_size": 64}]),
+}
+OF_VIEWS: Losses = SIMCSE | {
+    "crops": ("simcse", {"positives": "crop"}, [{"crop_share": 0.5}, {"crop_share": 0.75}]),
+    "CompCSE": ("compcse", {"subvector": None}, [{"temperature": 0.05}, {"temperature": 0.1}]),
+}
+QUESTIONS = {"lists": OF_LISTS, "pairs": OF_PAIRS, "views": OF_VIEWS}
+PAIRS_BETWEEN_EVALUATIONS = 1440  # a quarter of STS-B's training pairs
 
 
 class ProjectedVectors(RankCSE):
@@ -116,22 +139,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("question", choices=list(QUESTIONS))
     parser.add_argument("start", type=Path)
-    parser.add_argument("teacher", help="an encoder, or <SimCSE>")
+    parser.add_argument("teacher", help="an encoder, or <SimCSE>; pairs: a training set")
     parser.add_argument("--name", required=True, help="of the start in the results")
     parser.add_argument("--teacher-name", help="of the teacher in the results")
     parser.add_argument("--pooling", default="mean", choices=["mean", "cls"])
     parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--alone", action="store_true", help="no infoNCE and no consistency")
-    parser.add_argument("--losses", nargs="*", choices=list(LOSSES), default=list(LOSSES))
+    parser.add_argument("--losses", nargs="*", help="default: all of the question")
     parser.add_argument("--runs", type=Path, default=Path("runs-order"))
     options = parser.parse_args()
     options.teacher_name = options.teacher_name or options.teacher
     if str(options.start) == "world-encoder":
-        options.pooling = "cls"  # of the demo's profiles
+        # Of the demo's profiles.
+        options.pooling = "mean" if options.question == "pairs" else "cls"
     torch.set_num_threads(1)
     measure_untrained(options)
-    losses = options.losses
+    losses = options.losses or list(QUESTIONS[options.question])
     if options.alone:  # without a ranking loss there would be no loss
         losses = [loss for loss in losses if loss != "no ranking loss"]
     for loss in losses:
@@ -152,10 +177,18 @@ def measure(name: str, settings_of: list[Changes], options: argparse.Namespace) 
     """Record the untrained encoder that is best on dev among these settings."""
     key = dict.fromkeys(KEY, "-") | {"start": options.name, "pooling": options.pooling}
     key |= {"loss": name, "rate": 0.0, "choice": 0, "seed": 0}
+    if options.question == "pairs":  # it has test sets of its own
+        key |= {"teacher": options.teacher}
     if find_row(RESULTS, key) is not None:
         return
-    training = settings("simcse", 0, options, **suites_of(options, is_trial=False))
-    sentences = load_training(training).sentences
+    suites = suites_of(options, is_trial=False)
+    if options.question == "pairs":
+        training = settings("cosent", 0, options, **suites, **of_pairs(options, 1))
+        first, second = load_training(training).texts
+        sentences = [*first, *second]
+    else:
+        training = settings("simcse", 0, options, **suites)
+        sentences = load_training(training).sentences
     dev_sets = {dev: load_pairs(dev) for dev in training.dev_sets}
     tried = []
     for changes in settings_of:
@@ -174,7 +207,7 @@ def measure(name: str, settings_of: list[Changes], options: argparse.Namespace) 
 
 def choose(loss: str, options: argparse.Namespace) -> dict[str, Any]:
     """Return the row of the trial that is best on dev, after training those that are missing."""
-    _, _, choices = LOSSES[loss]
+    _, _, choices = QUESTIONS[options.question][loss]
     trials = [
         train(loss, factor * options.rate, choice, TRIAL_SEED, options)
         for factor in RATES
@@ -191,7 +224,7 @@ def train(
         "start": options.name,
         "pooling": options.pooling,
         "teacher": options.teacher_name,
-        "beside": "alone" if options.alone else "with infoNCE and consistency",
+        "beside": beside(options),
         "loss": loss,
         "rate": rate,
         "choice": choice,
@@ -200,8 +233,10 @@ def train(
     found = find_row(RESULTS, key)
     if found is not None:
         return found
-    method, changes, choices = LOSSES[loss]
+    method, changes, choices = QUESTIONS[options.question][loss]
     given = changes | choices[choice] | {"learning_rate": rate}
+    if method == "cosent":
+        given |= of_pairs(options, given["batch_size"])
     if method == "rankcse":
         given |= {"teachers": [options.teacher], "lists_after_mlp": False}
         if options.alone:
@@ -226,6 +261,25 @@ def train(
         row |= tested(metrics, run.scores())
     record(row)
     return row
+
+
+def beside(options: argparse.Namespace) -> str:
+    """Return what the loss of a question has beside it."""
+    if options.question != "lists":
+        return "-"
+    return "alone" if options.alone else "with infoNCE and consistency"
+
+
+def of_pairs(options: argparse.Namespace, batch_size: int) -> Changes:
+    """Return the settings of a training on graded pairs: one epoch, evaluated four times."""
+    if str(options.start) == "world-encoder":
+        return {}
+    return {
+        "train": options.teacher,
+        "train_limit": None,
+        "epochs": 1.0,
+        "eval_steps": PAIRS_BETWEEN_EVALUATIONS // batch_size,
+    }
 
 
 def tested(metrics: dict[str, Any], scores: pd.DataFrame) -> dict[str, Any]:
@@ -266,6 +320,8 @@ def suites_of(options: argparse.Namespace, *, is_trial: bool) -> Changes:
         return {"suites": ["world-dev" if is_trial else "world-test"]}
     dev = ["stsb-dev", "sick-trial"]
     tests = [*SEVEN_STS, "ladders-all", "trec"]
+    if options.question == "pairs":
+        tests = ["stsb-test", "sick-test", "ladders-all"]
     return {"dev": "+".join(dev), "suites": dev if is_trial else tests}
 
 

@@ -1,7 +1,8 @@
-"""The tables and the forest of "Order or values?", from data/order.csv, for experiments/claims.py.
+"""The tables and the forests of the questions of experiments/order.py, from data/order.csv.
 
-A question is a row of Difference against one other loss, paired by seed, with its interval over
-seeds and pairs. Holm's correction is over all starts and losses of one question.
+A difference is against the base loss of its question, paired by seed, with its interval over seeds
+and pairs. Holm's correction is over all starts and losses of one question. experiments/claims.py
+writes the tables.
 """
 
 from itertools import product
@@ -14,7 +15,12 @@ from order import FINAL_SEEDS, RESULTS
 from workbench.metrics import seed_spread
 
 CELL = ["start", "pooling", "teacher", "beside"]
-OTHERS = {"ladders": "ladders, KCC", "trec": "TREC, accuracy"}
+OTHERS = {
+    "stsb": "STS-B",
+    "sick": "SICK",
+    "ladders": "ladders, KCC",
+    "trec": "TREC, accuracy",
+}
 UNTRAINED = ["the start", "whitening of the start", "tf-idf"]
 ON_VALUES = ["mean squared error", "correlation"]
 ON_ORDER = ["ListNet, the paper's temperatures", "ListNet, softer", "ListMLE", "CoSENT on lists"]
@@ -30,9 +36,25 @@ class Cell(NamedTuple):
     rows: pd.DataFrame
 
     @property
+    def question(self) -> str:
+        if self.beside != "-":
+            return "lists"
+        return "views" if self.teacher == "none" else "pairs"
+
+    @property
+    def base(self) -> str:
+        """The loss that the others are compared with."""
+        return "CoSENT" if self.question == "pairs" else "SimCSE"
+
+    @property
     def name(self) -> str:
+        start = f"{self.start}, {self.pooling}"
+        if self.question == "views":
+            return start
+        if self.question == "pairs":
+            return f"{start}; pairs: {self.teacher}"
         alone = ", alone" if self.beside == "alone" else ""
-        return f"{self.start}, {self.pooling}; teacher: {self.teacher}{alone}"
+        return f"{start}; teacher: {self.teacher}{alone}"
 
 
 def read_cells() -> list[Cell]:
@@ -45,20 +67,23 @@ def read_cells() -> list[Cell]:
         seeds = own.groupby("loss")["seed"].transform("count")
         finished = own[seeds == len(FINAL_SEEDS)]
         is_here = (table["start"] == start) & (table["pooling"] == pooling)
+        # Without training, only graded pairs have test sets and sentences of their own.
+        of_pairs = Cell(start, pooling, teacher, beside, own).question == "pairs"
+        is_here &= table["teacher"] == (teacher if of_pairs else "-")
         rows = pd.concat([table[is_untrained & is_here], finished])
         cells.append(Cell(start, pooling, teacher, beside, rows.rename(columns={"loss": "row"})))
     return cells
 
 
 def gains(cells: list[Cell]) -> list[Row]:
-    """Return what each loss gains over SimCSE: `place` is the loss, `start` the cell."""
+    """Return what each loss gains over the base: `place` is the loss, `start` the cell."""
     rows = []
     for cell in cells:
         trained = cell.rows.loc[~cell.rows["row"].isin(UNTRAINED), "row"].unique()
-        for loss in trained[trained != "SimCSE"]:
-            measured = difference(cell.rows, loss, "SimCSE")
+        for loss in trained[trained != cell.base]:
+            measured = difference(cell.rows, loss, cell.base)
             if measured:
-                rows.append(Row("gains over SimCSE", loss, cell.name, measured))
+                rows.append(Row(f"gains over {cell.base}", loss, cell.name, measured))
     return rows
 
 
@@ -75,16 +100,21 @@ def values_against_order(cells: list[Cell]) -> list[Row]:
 
 
 def study_table(cells: list[Cell], gained: list[Row], adjusted: dict[int, float]) -> str:
-    """Return a table for each cell: scores of each loss, and its difference from SimCSE.
+    """Return a table for each cell: scores of each loss, and its difference from the base.
 
     gained, adjusted: Of `gains`, and their p corrected by Holm."""
     row_of = {(row.start, row.place): row for row in gained}
     lines: list[str] = []
     for cell in cells:
         lines += [f"#### {cell.name}", ""]
-        columns = ["loss", "chosen on dev", "seeds", "dev", "average (sd)", "to SimCSE"]
+        columns = ["loss", "chosen on dev", "seeds", "dev", "average (sd)", f"to {cell.base}"]
         columns += ["95 % interval", "Holm p", "smallest detectable"]
-        others = [name for name in OTHERS if name in cell.rows and cell.rows[name].notna().any()]
+        left_out = [] if cell.question == "pairs" else ["stsb", "sick"]
+        others = [
+            name
+            for name in OTHERS
+            if name not in left_out and name in cell.rows and cell.rows[name].notna().any()
+        ]
         columns += [OTHERS[name] for name in others]
         lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
         for loss in cell.rows["row"].unique():
