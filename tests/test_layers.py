@@ -16,7 +16,7 @@ LAYERS = [
     {"metrics", "losses"},
     {"checkpoints", "data", "runs", "notebook"},
     {"encoder", "teachers"},
-    {"methods", "evaluation", "training"},
+    {"methods", "evaluation", "training", "systems"},
     {"views", "look", "teaching"},
     {"execution", "sweeps", "commands", "__main__"},
 ]
@@ -32,6 +32,7 @@ NO_TORCH = {
     "notebook",
     "data",
     "evaluation",
+    "systems",
     "views",
     "execution",
     "sweeps",

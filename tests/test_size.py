@@ -17,7 +17,7 @@ PACKAGE = PROJECT / "workbench"
 DECISIONS = PROJECT / "docs" / "decisions.md"
 
 # The budget is raised by the stated price of a feature, never by the density of a line.
-MOST_NODES = 87_500
+MOST_NODES = 91_000
 MOST_NODES_PER_LINE = 7.0
 LONGEST_LINE = 100
 LEAST_REMARKS = 0.05

@@ -2,13 +2,14 @@ from ._baselines import StaticWords as StaticWords
 from ._baselines import TfIdf as TfIdf
 from ._baselines import Whitened as Whitened
 from ._evaluate import Encode as Encode
-from ._evaluate import Report as Report
+from ._reports import Report as Report
 from ._evaluate import dev_values as dev_values
 from ._evaluate import evaluate as evaluate
 from ._evaluate import evaluate_model as evaluate_model
 from ._evaluate import load_baseline as load_baseline
-from ._evaluate import per_query_metrics as per_query_metrics
+from ._reports import per_query_metrics as per_query_metrics
 from ._rankings import RANKING_COLUMNS as RANKING_COLUMNS
 from ._rankings import ranking_table as ranking_table
 from ._transfer import Classifier as Classifier
 from ._transfer import classify as classify
+from ._reports import report_pairs as report_pairs

@@ -3,7 +3,6 @@
 import inspect
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -17,15 +16,11 @@ from workbench.data import AVERAGES, Pairs, TransferTask, labels, load_sentences
 from workbench.encoder import Encode, finite_array, load_encoder, unit_rows
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation._baselines import StaticWords, TfIdf, Whitened
-from workbench.evaluation._rankings import RANKING_COLUMNS, ranking_table
+from workbench.evaluation._reports import Report, join_rankings, score_pairs, scores_table
 from workbench.evaluation._transfer import Classifier, classify
 from workbench.methods.base import Method
 from workbench.metrics import (
     alignment,
-    kendall,
-    metrics_table,
-    ndcg,
-    spearman,
     spearman_by_subset,
     uniformity,
 )
@@ -36,36 +31,6 @@ _LOG = logging.getLogger("workbench")
 # Roles of inputs that are not suites; a suite of such a name is recorded as "suite dev".
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")
 Suites = Mapping[str, Pairs | TransferTask]
-
-
-@dataclass(frozen=True)
-class Report:
-    """The results of an evaluation; `table` shows them x 100.
-
-    Attributes:
-        metrics: suite -> {"spearman", "n", "subsets", "kcc", "ndcg", "queries"} in [-1, 1], for
-            transfer tasks {"accuracy", "n", "f1" (of pairs), "dev_accuracy", "classifier"};
-            "sts-average" and "transfer-average" of all seven.
-        scores: suite, subset, pair_id, gold, predicted (classes by number).
-        rankings: As `ranking_table` returns them.
-    """
-
-    metrics: dict[str, Any]
-    scores: pd.DataFrame = field(repr=False)
-    rankings: pd.DataFrame = field(repr=False)
-
-    def table(self) -> pd.DataFrame:
-        """Return the metrics x 100 with a row for each suite, without empty columns.
-
-        Columns: suite, pairs, Spearman, KCC, NDCG, queries, classified, accuracy, F1. NDCG is the
-        mean over the queries; KCC over those that have a tau, `metrics[suite]["queries_with_kcc"]`.
-        """
-        return metrics_table(self.metrics)
-
-    def _repr_html_(self) -> str:
-        return self.table().to_html(
-            index=False, float_format="{:.2f}".format, na_rep="", escape=True
-        )
 
 
 def evaluate(
@@ -138,21 +103,12 @@ def _score_suites(model: Any, data: Suites, how: str, classifier: Classifier) ->
             gold = labels(dataset.judged)
         else:
             predicted = _predict(model, dataset)
-            metrics[suite], ranked = _score_pairs(suite, dataset, predicted, how)
-            # Empty tables have no column types, and would change those of the others.
-            if len(ranked):
-                rankings.append(ranked)
+            metrics[suite], ranked = score_pairs(suite, dataset, predicted, how)
+            rankings.append(ranked)
             ids = dataset.pair_id
             gold = dataset.gold
             subset = dataset.subset or ""
-        columns = {
-            "suite": suite,
-            "subset": subset,
-            "pair_id": list(map(str, ids)),
-            "gold": gold.astype(float),
-            "predicted": predicted.astype(float),
-        }
-        scores.append(pd.DataFrame(columns))
+        scores.append(scores_table(suite, subset, ids, gold, predicted))
     # Only over all of its sets: a mean of six is not comparable with a published one.
     for average, names in AVERAGES.items():
         if {*names} <= metrics.keys():
@@ -162,10 +118,7 @@ def _score_suites(model: Any, data: Suites, how: str, classifier: Classifier) ->
                 if None not in values:
                     means[measure] = float(np.mean(values))
             metrics[average] = means
-    tables = rankings or [pd.DataFrame(columns=list(RANKING_COLUMNS))]
-    return Report(
-        metrics, pd.concat(scores, ignore_index=True), pd.concat(tables, ignore_index=True)
-    )
+    return Report(metrics, pd.concat(scores, ignore_index=True), join_rankings(rankings))
 
 
 def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Run:
@@ -333,54 +286,3 @@ def _require_same(run: Run, stage: str, suites: Suites, how: str, classifier: st
         raise RunError(
             f"{run.path} contains an evaluation of {content}, not of {asked}; evaluate without run="
         )
-
-
-def _score_pairs(
-    suite: str, pairs: Pairs, predicted: np.ndarray, how: str
-) -> tuple[dict[str, Any], pd.DataFrame]:
-    gold = pairs.gold
-    correlation = spearman_by_subset(gold, predicted, pairs.subset, how=how)
-    if np.isnan(correlation):
-        _LOG.warning(
-            "%s: Spearman is undefined: fewer than two pairs, or all scores or all "
-            "labels are equal",
-            suite,
-        )
-    values: dict[str, Any] = {"n": len(gold), "spearman": correlation}
-    if pairs.subset is not None:
-        subsets = {}
-        # Subsets are in the order of the file.
-        for name, rows in pd.Series(gold).groupby(pairs.subset, sort=False).indices.items():
-            own = spearman(gold[rows], predicted[rows])
-            subsets[name] = {"spearman": own, "n": len(rows)}
-        values |= {"aggregation": how, "subsets": subsets}
-    ranked = ranking_table(pairs, predicted, suite)
-    if len(ranked):
-        queries: Any = per_query_metrics(ranked)
-        # A query whose gold or scores are all equal has no tau; it is left out of the mean and of
-        # queries_with_kcc.
-        kcc, ndcg = queries[["kcc", "ndcg"]].mean().tolist()
-        defined = int(queries["kcc"].count())
-        values |= {"kcc": kcc, "ndcg": ndcg, "queries": len(queries), "queries_with_kcc": defined}
-    return values, ranked
-
-
-def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
-    """Return how well the ranking of each query keeps the order of gold.
-
-    Args:
-        table: As `ranking_table` returns it.
-
-    Returns:
-        suite, query_id, query; kcc, tau-b, in [-1, 1]; ndcg, of linear gain, in [0, 1]; each is
-        nan for a query where it is undefined (all labels or all scores equal); n, the number of
-        targets.
-    """
-    key = ["suite", "query_id", "query"]
-    rows = []
-    groups: Any = table.groupby(key, sort=False)
-    for names, group in groups:
-        gold = group["gold"].to_numpy()
-        scores = group["score"].to_numpy()
-        rows.append([*names, kendall(gold, scores), ndcg(gold, scores), len(group)])
-    return pd.DataFrame(rows, columns=[*key, "kcc", "ndcg", "n"])

@@ -1,0 +1,141 @@
+"""Reports: metrics, scores of pairs and rankings of one model. No torch.
+
+Scores that were made elsewhere become the same reports."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.data import Pairs
+from workbench.evaluation._rankings import RANKING_COLUMNS, ranking_table
+from workbench.metrics import kendall, metrics_table, ndcg, spearman, spearman_by_subset
+
+_LOG = logging.getLogger("workbench")
+
+
+@dataclass(frozen=True)
+class Report:
+    """The results of an evaluation; `table` shows them x 100.
+
+    Attributes:
+        metrics: suite -> {"spearman", "n", "subsets", "kcc", "ndcg", "queries"} in [-1, 1], for
+            transfer tasks {"accuracy", "n", "f1" (of pairs), "dev_accuracy", "classifier"};
+            "sts-average" and "transfer-average" of all seven.
+        scores: suite, subset, pair_id, gold, predicted (classes by number).
+        rankings: As `ranking_table` returns them.
+    """
+
+    metrics: dict[str, Any]
+    scores: pd.DataFrame = field(repr=False)
+    rankings: pd.DataFrame = field(repr=False)
+
+    def table(self) -> pd.DataFrame:
+        """Return the metrics x 100 with a row for each suite, without empty columns.
+
+        Columns: suite, pairs, Spearman, KCC, NDCG, queries, classified, accuracy, F1. NDCG is the
+        mean over the queries; KCC over those that have a tau, `metrics[suite]["queries_with_kcc"]`.
+        """
+        return metrics_table(self.metrics)
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html(
+            index=False, float_format="{:.2f}".format, na_rep="", escape=True
+        )
+
+
+def report_pairs(scored: Mapping[str, tuple[Pairs, Any]], *, how: str = "all") -> Report:
+    """Return the report of one system's scores that were made elsewhere.
+
+    Args:
+        scored: suite -> its pairs and a score for each, [n], larger is closer.
+        how: As of `evaluate`.
+
+    Raises:
+        ValueError: There is not one score for each pair, or one is nan.
+    """
+    metrics: dict[str, Any] = {}
+    scores = []
+    rankings = []
+    for suite, (pairs, predicted) in scored.items():
+        values = np.asarray(predicted, dtype=float)
+        metrics[suite], ranked = score_pairs(suite, pairs, values, how)
+        rankings.append(ranked)
+        subset: Any = pairs.subset or ""
+        scores.append(scores_table(suite, subset, pairs.pair_id, pairs.gold, values))
+    return Report(metrics, pd.concat(scores, ignore_index=True), join_rankings(rankings))
+
+
+def scores_table(
+    suite: str, subset: Any, ids: Iterable[Any], gold: np.ndarray, predicted: np.ndarray
+) -> pd.DataFrame:
+    """Return the table of scores of a suite: suite, subset, pair_id (text), gold, predicted."""
+    columns = {
+        "suite": suite,
+        "subset": subset,
+        "pair_id": list(map(str, ids)),
+        "gold": gold.astype(float),
+        "predicted": predicted.astype(float),
+    }
+    return pd.DataFrame(columns)
+
+
+def join_rankings(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the ranking tables of several suites as one."""
+    # Empty tables have no column types, and would change those of the others.
+    filled = [table for table in tables if len(table)]
+    return pd.concat(filled or [pd.DataFrame(columns=list(RANKING_COLUMNS))], ignore_index=True)
+
+
+def score_pairs(
+    suite: str, pairs: Pairs, predicted: np.ndarray, how: str
+) -> tuple[dict[str, Any], pd.DataFrame]:
+    gold = pairs.gold
+    correlation = spearman_by_subset(gold, predicted, pairs.subset, how=how)
+    if np.isnan(correlation):
+        _LOG.warning(
+            "%s: Spearman is undefined: fewer than two pairs, or all scores or all "
+            "labels are equal",
+            suite,
+        )
+    values: dict[str, Any] = {"n": len(gold), "spearman": correlation}
+    if pairs.subset is not None:
+        subsets = {}
+        # Subsets are in the order of the file.
+        for name, rows in pd.Series(gold).groupby(pairs.subset, sort=False).indices.items():
+            own = spearman(gold[rows], predicted[rows])
+            subsets[name] = {"spearman": own, "n": len(rows)}
+        values |= {"aggregation": how, "subsets": subsets}
+    ranked = ranking_table(pairs, predicted, suite)
+    if len(ranked):
+        queries: Any = per_query_metrics(ranked)
+        # A query whose gold or scores are all equal has no tau; it is left out of the mean and of
+        # queries_with_kcc.
+        kcc, ndcg = queries[["kcc", "ndcg"]].mean().tolist()
+        defined = int(queries["kcc"].count())
+        values |= {"kcc": kcc, "ndcg": ndcg, "queries": len(queries), "queries_with_kcc": defined}
+    return values, ranked
+
+
+def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
+    """Return how well the ranking of each query keeps the order of gold.
+
+    Args:
+        table: As `ranking_table` returns it.
+
+    Returns:
+        suite, query_id, query; kcc, tau-b, in [-1, 1]; ndcg, of linear gain, in [0, 1]; each is
+        nan for a query where it is undefined (all labels or all scores equal); n, the number of
+        targets.
+    """
+    key = ["suite", "query_id", "query"]
+    rows = []
+    groups: Any = table.groupby(key, sort=False)
+    for names, group in groups:
+        gold = group["gold"].to_numpy()
+        scores = group["score"].to_numpy()
+        rows.append([*names, kendall(gold, scores), ndcg(gold, scores), len(group)])
+    return pd.DataFrame(rows, columns=[*key, "kcc", "ndcg", "n"])

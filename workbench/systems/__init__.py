@@ -1,0 +1,6 @@
+"""Compare systems: encoders, runs, and scores from elsewhere in one table with tests.
+
+A system is whatever scores pairs or ranks targets. None of this needs torch, except to score with
+an encoder."""
+
+from workbench.systems._scores import SystemScores as SystemScores, join_systems as join_systems
