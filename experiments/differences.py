@@ -5,13 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import brentq
-from scipy.special import ndtri, stdtrit
-
 from workbench.metrics import (
     Interval,
     effects_of_pairs,
     hierarchical_interval,
+    hierarchical_p,
     holm,
     seed_interval,
     seed_spread,
@@ -45,19 +43,7 @@ class Difference(NamedTuple):
     @property
     def p(self) -> float:
         """Return the level at which the interval ends at 0; nan for one seed."""
-        n, mean = len(self.values), abs(float(self.values.mean()))
-        if n < 2:
-            return float("nan")
-        seed_error = self.seed_std / n**0.5
-
-        def end(log_p: float) -> float:
-            quantile = 1 - np.exp(log_p) / 2
-            over_seeds = stdtrit(n - 1, quantile) * seed_error
-            over_pairs = ndtri(quantile) * self.pairs_std
-            return mean - np.hypot(over_seeds, over_pairs)
-
-        lowest = np.log(1e-12)
-        return 1e-12 if end(lowest) > 0 else float(np.exp(brentq(end, lowest, 0)))
+        return hierarchical_p(self.values, () if self.draws is None else self.draws)
 
     @property
     def smallest(self) -> float:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from typer import Option, Typer
 
+from workbench.commands.compare import compare_app
 from workbench.commands.data import data_app
 from workbench.commands.notebooks import notebooks_app
 from workbench.commands.output import echo
@@ -30,6 +31,7 @@ app = Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 # In the order of --help.
 app.add_typer(training_app)
 app.add_typer(notebooks_app)
+app.add_typer(compare_app)
 app.add_typer(data_app, name="data")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(runs_app)

@@ -73,19 +73,28 @@ def bootstrap_interval(
     Undefined resamples are left out; the ends are nan if most are undefined.
     """
     truth, scores = paired_numbers(gold, predicted)
-    rows = rows_by_set(sets, len(truth))
-    value = _value(measure, truth, scores, rows)
+    value = mean_over_sets(truth, scores, sets=sets, measure=measure)
     options: Any = {"sets": sets, "measure": measure, "samples": samples, "seed": seed}
     values = bootstrap_values(truth, scores, **options)
     if other is not None:
         second = paired_numbers(gold, other)[1]
-        value -= _value(measure, truth, second, rows)
+        value -= mean_over_sets(truth, second, sets=sets, measure=measure)
         values -= bootstrap_values(truth, second, **options)  # of the same resamples
     # A constant resample has no correlation; a few of them may be dropped, most of them not.
     if np.isnan(value) or np.mean(np.isnan(values)) > 0.5:
         return Interval(value, math.nan, math.nan)
     low, high = np.nanquantile(values, [_LOW, _HIGH]).tolist()
     return Interval(value, low, high)
+
+
+def mean_over_sets(
+    gold: ArrayLike, predicted: ArrayLike, *, sets: Names = None, measure: Measure = "spearman"
+) -> float:
+    """Return Spearman or accuracy as a mean over datasets; `sets` is that of each pair."""
+    truth, scores = paired_numbers(gold, predicted)
+    value_of = _VALUES[measure]
+    rows_of_sets = rows_by_set(sets, len(truth))
+    return float(np.mean([value_of(truth[rows], scores[rows]) for rows in rows_of_sets]))
 
 
 def bootstrap_values(
@@ -271,6 +280,64 @@ def effects_of_pairs(resampled: Any) -> ndarray:
     return means * math.sqrt(max(0.0, 1 - share))
 
 
+def hierarchical_p(observed: Any, resampled: Any) -> float:
+    """Return the level at which the interval of `hierarchical_interval` ends at 0.
+
+    The arguments are the same; both parts of the distance are taken as normal, with Student's t
+    over seeds. Values under 1e-12 are 1e-12; nan for one seed, or if a draw is undefined.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import ndtri, stdtrit
+
+    mean, std, n = seed_spread(observed)
+    pairs_std = float(effects_of_pairs(resampled).std()) if len(resampled) else 0.0
+    if n < 2 or math.isnan(pairs_std) or math.isnan(mean):
+        return math.nan
+    seed_error = std / math.sqrt(n)
+
+    def end(log_p: float) -> float:
+        quantile = 1 - math.exp(log_p) / 2
+        return abs(mean) - math.hypot(
+            stdtrit(n - 1, quantile) * seed_error, ndtri(quantile) * pairs_std
+        )
+
+    lowest = math.log(1e-12)
+    if end(lowest) > 0:
+        return 1e-12
+    level: Any = brentq(end, lowest, 0)
+    return math.exp(level)
+
+
+def bootstrap_means(values: ArrayLike, *, samples: int = 1000, seed: int = 0) -> ndarray:
+    """Return the means of resampled values [samples], such as of one value for each query.
+
+    A seed draws the same queries for every system.
+    """
+    numbers = np.asarray(values, dtype=float)
+    generator = np.random.default_rng(seed)
+    drawn = generator.integers(0, len(numbers), (samples, len(numbers)))
+    return numbers[drawn].mean(axis=1)
+
+
+def sign_flip_test(
+    differences: ArrayLike, *, samples: int = 1000, seed: int = 0
+) -> PermutationTest:
+    """Test a mean of paired differences, such as of two systems on each query, two-sided.
+
+    Under the null hypothesis the two values of a query can be exchanged, which changes the sign of
+    its difference. p_value is in [1 / (samples + 1), 1]; both are nan without differences.
+    """
+    values = np.asarray(differences, dtype=float)
+    if not len(values):
+        return PermutationTest(math.nan, math.nan)
+    observed = float(values.mean())
+    signs = np.random.default_rng(seed).integers(0, 2, (samples, len(values)), dtype=np.int8)
+    chance = (2.0 * signs - 1) @ values / len(values)
+    # Rounding must not decide a tie.
+    as_large = int((abs(chance) >= abs(observed) - 1e-12).sum())
+    return PermutationTest(observed, (1 + as_large) / (1 + samples))
+
+
 def smallest_difference(std: float, n: int, *, power: float = 0.8, pairs_std: float = 0.0) -> float:
     """Return the smallest true mean difference that is detected with this power over n seeds.
 
@@ -299,12 +366,6 @@ def smallest_difference(std: float, n: int, *, power: float = 0.8, pairs_std: fl
 
     smallest: Any = brentq(missing_power, 0, needed.max() + 10 * error)
     return float(smallest)
-
-
-def _value(measure: Measure, gold: ndarray, predicted: ndarray, rows: list[ndarray]) -> float:
-    """Return the mean over the sets, whose row numbers are `rows`."""
-    value_of = _VALUES[measure]
-    return float(np.mean([value_of(gold[row], predicted[row]) for row in rows]))
 
 
 def _integer_codes(values: ndarray, rows: list[ndarray]) -> ndarray:

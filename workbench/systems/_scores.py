@@ -27,6 +27,12 @@ class SystemScores:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def suites(self) -> list[str]:
+        """The suites that a system was scored on."""
+        suites = dict.fromkeys(suite for own in self.reports.values() for suite in own[0].metrics)
+        return list(suites)
+
+    @property
     def first(self) -> dict[str, Report]:
         """system -> its report, that of the first seed; what views and explorers take."""
         return {name: reports[0] for name, reports in self.reports.items()}

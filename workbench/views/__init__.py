@@ -58,5 +58,9 @@ from workbench.views.run_tables import (
     suite_scores as suite_scores,
     warning_of as warning_of,
 )
+from workbench.views.system_sources import (
+    compare_systems as compare_systems,
+    read_systems as read_systems,
+)
 from workbench.views.watched import WatchedRanking as WatchedRanking
 from workbench.views.why import Why as Why

@@ -170,7 +170,7 @@ def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
     suite = set_name(pairs.name)
     aligned = {}
     for label, source in scores.items():
-        aligned[str(label)] = _scores_in_order(str(label), source, pairs, suite)
+        aligned[str(label)] = scores_in_order(str(label), source, pairs, suite)
     # Ranks are comparable only among the same pairs.
     is_scored = ~np.isnan(list(aligned.values())).any(axis=0)
     if not is_scored.any():
@@ -206,7 +206,7 @@ def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
     return table
 
 
-def _scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.ndarray:
+def scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.ndarray:
     """Return [n] scores of one label in the order of the pairs; nan for a pair without a score."""
     if isinstance(source, list | np.ndarray):
         values = np.asarray(source, dtype=np.float64)

@@ -1,0 +1,59 @@
+"""The command that compares systems: compare."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option, Typer
+
+import workbench
+from workbench.commands.options import Runs, Words, overrides_of
+from workbench.commands.output import echo, print_table
+from workbench.files import reraise_os_error
+
+compare_app = Typer()
+
+
+@compare_app.command()
+def compare(
+    systems: Annotated[
+        list[str],
+        Argument(
+            help="Encoders, runs, labels, folders of runs, files of scores; the first is "
+            "the baseline."
+        ),
+    ],
+    on: Annotated[
+        Words, Option(help="A dataset, a file of pairs or of judgements; once for each.")
+    ] = None,
+    *,
+    baseline: Annotated[str, Option(help="A system; by default the first.")] = "",
+    html: Annotated[Path | None, Option(help="Write a page.")] = None,
+    latex: Annotated[Path | None, Option(help="Write tables for a paper.")] = None,
+    csv: Annotated[Path | None, Option(help="Write the numbers.")] = None,
+    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
+    runs: Runs = "runs",
+) -> None:
+    """Compare systems on scored pairs or rankings: which is better, and is that a difference?
+
+    Prints for each suite the scores with their intervals, differences from the baseline, paired
+    tests after Holm's correction, and the smallest detectable difference.
+    """
+    names = [overrides_of([f"encoder={name}"], runs)["encoder"] for name in systems]
+    compared = workbench.views.compare_systems(names, on or [], runs_root=runs, baseline=baseline)
+    for path, write in [
+        (html, compared.to_html),
+        (latex, compared.to_latex),
+        (csv, lambda: compared.table.to_csv(index=False)),
+    ]:
+        if path:
+            with reraise_os_error(path, "another file"):
+                path.write_text(write(), encoding="utf-8")
+    if as_json:
+        echo(compared.to_json())
+        return
+    for suite, texts in compared.tables():
+        echo(suite)
+        print_table(texts)
+        echo("")
+    for sentence in [*compared.verdicts(), *compared.notes, compared.caption]:
+        echo(sentence)

@@ -1,0 +1,147 @@
+"""The result of a comparison of systems: its numbers, its sentences, and tables of both."""
+
+import html
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+_TITLES = {
+    "spearman": "Spearman",
+    "accuracy": "accuracy",
+    "ndcg": "NDCG",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SystemComparison:
+    """Systems on suites, with tests against a baseline.
+
+    Attributes:
+        table: A row for each suite and system: suite, system, measure, seeds, pairs or queries,
+            value with its 95% interval low and high (over pairs, of several seeds also over
+            these), kcc, ndcg, queries; difference from the baseline (positive: better) with
+            difference_low and difference_high, p_value (paired permutation test; of several
+            seeds the level at which the interval ends at 0), smallest (the true difference that is
+            detected in 80 of 100 cases), adjusted (p_value after Holm's correction over the
+            table). All measures are in [-1, 1]; what does not exist is nan.
+        baseline: The name of the system that all others are compared with.
+        alpha: The level of a verdict.
+        notes: Sentences on what was guessed and left out.
+    """
+
+    table: pd.DataFrame
+    baseline: str
+    alpha: float
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def caption(self) -> str:
+        """What the numbers of the tables are."""
+        table: Any = self.table
+        tests = int(table["adjusted"].notna().sum())
+        seeds = " and seeds" if table["seeds"].max() > 1 else ""
+        plural = "s" if tests != 1 else ""
+        return (
+            f"x 100. Intervals: 95% over pairs{seeds}. Differences from {self.baseline}; p: paired "
+            f"test, Holm's correction for {tests} test{plural}. Smallest detectable: the true "
+            "difference that would be seen in 80 of 100 cases."
+        )
+
+    def verdicts(self) -> list[str]:
+        """Return a sentence for each system and suite that was compared with the baseline."""
+        rows: Any = self.table[self.table["difference"].notna()]
+        return [self._verdict(row) for row in rows.to_dict("records")]
+
+    def _verdict(self, row: dict[str, Any]) -> str:
+        name = f"{row['system']} and {self.baseline} on {row['suite']}"
+        points = f"{100 * row['difference']:+.1f}"
+        interval = f"{100 * row['difference_low']:.1f} to {100 * row['difference_high']:.1f}"
+        result = f"{points} {_TITLES[row['measure']]} x 100, 95% interval {interval}"
+        if pd.isna(row["adjusted"]):
+            return f"{name} cannot be compared: a score is undefined in most resamples."
+        if row["adjusted"] >= self.alpha:
+            return (
+                f"No clear difference between {name}: {result}; a true difference of "
+                f"{100 * row['smallest']:.1f} would be seen in 80 of 100 cases."
+            )
+        word = "better" if row["difference"] > 0 else "worse"
+        p = _p_text(row["adjusted"])
+        return f"{row['system']} is {word} than {self.baseline} on {row['suite']}: {result}, p {p}."
+
+    def tables(self) -> Iterator[tuple[str, pd.DataFrame]]:
+        """Yield each suite with its table of texts, numbers x 100."""
+        for suite, rows in self.table.groupby("suite", sort=False):
+            yield str(suite), self._texts(rows)
+
+    def _texts(self, rows: Any) -> pd.DataFrame:
+        measure = _TITLES[rows["measure"].iloc[0]]
+        texts: Any = pd.DataFrame({"system": rows["system"]})
+        for count in ("seeds", "pairs", "queries"):
+            if count in rows and (count != "seeds" or rows[count].max() > 1):
+                texts[count] = rows[count].map("{:.0f}".format)
+        texts[measure] = _points(rows["value"])
+        texts["95% interval"] = _ranges(rows["low"], rows["high"])
+        for name, title in (("kcc", "KCC"), ("ndcg", "NDCG")):
+            if name in rows and title != measure:
+                texts[title] = _points(rows[name])
+        if rows["difference"].notna().any():
+            texts[f"to {self.baseline}"] = _points(rows["difference"], "+.1f")
+            # A column cannot have the name of another.
+            texts["its 95% interval"] = _ranges(rows["difference_low"], rows["difference_high"])
+            texts["p"] = rows["adjusted"].map(_p_text)
+            texts["smallest detectable"] = _points(rows["smallest"])
+        has_text = (texts != "").any()
+        return texts.loc[:, has_text]
+
+    def to_html(self) -> str:
+        """Return all tables, verdicts and notes for a page."""
+        parts = [
+            f"<h3>{html.escape(suite)}</h3>{texts.to_html(index=False, escape=True, border=0)}"
+            for suite, texts in self.tables()
+        ]
+        sentences = [*self.verdicts(), *self.notes]
+        items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
+        return f"{''.join(parts)}<ul>{items}</ul><p>{html.escape(self.caption)}</p>"
+
+    _repr_html_ = to_html
+
+    def to_latex(self) -> str:
+        """Return a table for each suite for a paper; it needs the package booktabs."""
+        parts = []
+        for suite, texts in self.tables():
+            latex = texts.to_latex(
+                index=False, escape=True, column_format="l" + "r" * (len(texts.columns) - 1)
+            )
+            parts.append(f"% {suite}\n{latex}")
+        return "\n".join(parts)
+
+    def to_json(self) -> str:
+        """Return baseline, level, numbers, verdicts and notes as JSON."""
+        # pandas writes what is missing as null; Python would write NaN, which is no JSON.
+        rows: Any = self.table.to_json(orient="records", double_precision=15)
+        content = {
+            "baseline": self.baseline,
+            "alpha": self.alpha,
+            "rows": json.loads(rows),
+            "verdicts": self.verdicts(),
+            "notes": self.notes,
+        }
+        return json.dumps(content, indent=1, ensure_ascii=False)
+
+
+def _p_text(p: float) -> str:
+    if pd.isna(p):
+        return ""
+    return "< .001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
+
+
+def _points(values: Any, form: str = ".1f") -> Any:
+    return values.map(lambda value: "" if pd.isna(value) else format(100 * value, form))
+
+
+def _ranges(low: Any, high: Any) -> list[str]:
+    pairs = zip(_points(low), _points(high), strict=True)
+    return [f"{one} to {two}" if one else "" for one, two in pairs]

@@ -1,0 +1,150 @@
+"""Scores of whatever can be named: encoders, runs, folders of runs, and files from elsewhere."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from workbench.data import Pairs, checksum_here, load_pairs
+from workbench.evaluation import Report, report_pairs
+from workbench.files import OWN_FILES, set_name
+from workbench.runs import Run, read_row
+from workbench.systems import SystemComparison, SystemScores, compare_scores, join_systems
+from workbench.views import run_tables
+from workbench.views.encoders import label_encoders, scores_of
+from workbench.views.pair_explorer import scores_in_order
+
+_PREDICTIONS = "*_predictions.json"  # mteb's files in its folder of predictions
+Datasets = dict[str, tuple[str | None, Pairs]]  # suite -> its name or file, if any, and its pairs
+
+
+def compare_systems(
+    sources: Sequence[str | Path],
+    on: Sequence[str] = (),
+    *,
+    runs_root: str | Path = "runs",
+    columns: Any = None,
+    baseline: str = "",
+    alpha: float = 0.05,
+    samples: int = 1000,
+) -> SystemComparison:
+    """Compare encoders, runs and scores from elsewhere in one table for each suite.
+
+    Args:
+        sources, on, runs_root, columns: As of `read_systems`.
+        baseline, alpha, samples: As of `compare_scores`.
+
+    Example:
+        compare_systems(["english-encoder", "word-overlap"], ["ladders-all"])
+        compare_systems(["scores.csv"])
+    """
+    scores = read_systems(sources, on, runs_root=runs_root, columns=columns)
+    suites = [set_name(name) for name in on if set_name(name) in scores.suites]
+    return compare_scores(scores, suites=suites, baseline=baseline, alpha=alpha, samples=samples)
+
+
+def read_systems(
+    sources: Sequence[str | Path],
+    on: Sequence[str] = (),
+    *,
+    runs_root: str | Path = "runs",
+    columns: Any = None,
+) -> SystemScores:
+    """Return the scores of systems in the order of their sources.
+
+    Args:
+        sources: Each is, and is tried in this order as: a file of scores (.csv, .tsv, .jsonl,
+            .parquet; all are read as one), a TREC run file (any other file), a folder of mteb's
+            predictions, a run, a folder of runs, the label of runs under `runs_root`, or an
+            encoder.
+        on: Sets or files of scored pairs that encoders score; gold of files that have none; for
+            TREC run files one file of judgements. By default the pairs of the other sources,
+            otherwise stsb-test if it is here, or ladders-all.
+        runs_root: Folder of runs, for their labels and beginnings of names.
+        columns: Role -> column of files of scores.
+
+    Raises:
+        DataError, RunError, EncoderError: A source cannot be read, or has other pairs.
+    """
+    names = list(map(str, sources))
+    files = [name for name in names if name.endswith(OWN_FILES)]
+    trec = [name for name in names if name not in files and Path(name).is_file()]
+    parts: dict[str, SystemScores] = {}
+    if files:
+        from workbench.systems._tables import read_score_file
+
+        parts[files[0]] = read_score_file(files, on=on[0] if on else None, columns=columns)
+    if trec:
+        from workbench.systems._trec import read_runs
+
+        parts[trec[0]] = read_runs(trec, on[0] if on else "")
+    encoders = []
+    for name in names:
+        if name in files or name in trec:
+            continue
+        if any(Path(name).glob(_PREDICTIONS)):
+            from workbench.systems._mteb import read_mteb
+
+            parts[name] = read_mteb(name, on=on[0] if on else None)
+        elif runs := _runs_of(name, runs_root):
+            parts[name] = SystemScores({label: _reports(own, on) for label, own in runs.items()})
+        else:
+            encoders.append(name)
+    if encoders:
+        data = _datasets(on, parts)
+        for label, encoder in label_encoders(encoders).items():
+            parts[encoder] = SystemScores({label: [_score(encoder, data)]}, _pairs_of(data))
+    return join_systems(parts[name] for name in names if name in parts)
+
+
+def _datasets(on: Sequence[str], parts: dict[str, SystemScores]) -> Datasets:
+    """Return the pairs that encoders score."""
+    if on:
+        return {set_name(name): (name, load_pairs(name)) for name in on}
+    others = {suite: pairs for part in parts.values() for suite, pairs in part.pairs.items()}
+    if others:
+        return {suite: (None, pairs) for suite, pairs in others.items()}
+    name = "stsb-test" if checksum_here("stsb-test") else "ladders-all"
+    return {name: (name, load_pairs(name))}
+
+
+def _pairs_of(data: Datasets) -> dict[str, Pairs]:
+    return {suite: pairs for suite, (_, pairs) in data.items()}
+
+
+def _score(encoder: Any, data: Datasets) -> Report:
+    """Return the report of an encoder; scores of named sets are cached."""
+    scored = {}
+    for suite, (name, pairs) in data.items():
+        source = scores_of(encoder, pairs, name)
+        scored[suite] = pairs, scores_in_order(str(encoder), source, pairs, set_name(pairs.name))
+    return report_pairs(scored)
+
+
+def _runs_of(name: str, root: str | Path) -> dict[str, list[Run]]:
+    """Return label -> finished runs: those in a folder, of a label, or one; {} if there is none."""
+    folder = Path(name)
+    if (folder / "config.json").is_file() and (folder / "metrics.json").is_file():
+        rows = [read_row(folder)]
+    elif folder.is_dir():
+        rows = run_tables.finished_rows(folder)
+    else:
+        rows = run_tables.finished_rows(root) if Path(root).is_dir() else []
+        labels = run_tables.label_runs(rows)
+        rows = [row for row, label in zip(rows, labels, strict=True) if label == name]
+        # The label depends on the other runs, so it is kept.
+        return {name: [Run(row["path"]) for row in rows]} if rows else {}
+    runs: dict[str, list[Run]] = {}
+    for row, label in zip(rows, run_tables.label_runs(rows), strict=True):
+        runs.setdefault(label, []).append(Run(row["path"]))
+    return runs
+
+
+def _reports(runs: list[Run], on: Sequence[str]) -> list[Report]:
+    """Return the reports of a label's runs, by seed; their encoders score what they lack."""
+    reports = []
+    for run in sorted(runs, key=lambda run: run.config.seed):
+        if {*map(set_name, on)} <= run.metrics().keys():
+            reports.append(Report(run.metrics(), run.scores(), run.rankings()))
+        else:
+            reports.append(_score(run.path / "encoder", _datasets(on, {})))
+    return reports
