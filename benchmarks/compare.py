@@ -1,14 +1,10 @@
-"""Processor seconds of `views.compare` on many finished runs, the first and the second time.
+"""Processor seconds of `views.compare_systems` on many finished runs.
 
     python benchmarks/compare.py [--runs 300] [--suites 8] [--pairs 1000]
 
-The runs are written to a temporary folder: gold plus noise, no training. "again" is a second call
-in the same process, "new process" a third one in another."""
+The runs are written to a temporary folder: gold plus noise, no training."""
 
 import argparse
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -19,7 +15,7 @@ import pandas as pd
 from workbench import metrics
 from workbench.config import SimCSEConfig
 from workbench.runs import Run
-from workbench.views import compare
+from workbench.views import compare_systems
 
 SEEDS = 5
 
@@ -48,33 +44,25 @@ def write_runs(root: Path, runs: int, suites: int, pairs: int) -> None:
         run.release()
 
 
-def measure(title: str, root: Path) -> None:
-    """Print the processor seconds of one call."""
-    started = time.process_time()
-    comparison = compare(root)
-    seconds = time.process_time() - started
-    marks = comparison.tests["verdict"].ne("").sum()
-    print(f"{title:12} {seconds:6.2f} s of processor, {len(comparison.tests)} tests, {marks} marks")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=300)
     parser.add_argument("--suites", type=int, default=8)
     parser.add_argument("--pairs", type=int, default=1000)
-    parser.add_argument("--root", type=Path, help="measure one call on the runs that exist there")
     options = parser.parse_args()
-    if options.root:
-        measure("new process", options.root)
-        return
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "runs"
-        os.environ["WORKBENCH_CACHE"] = str(Path(folder) / "cache")
         write_runs(root, options.runs, options.suites, options.pairs)
         print(f"{options.runs} runs, {options.suites} suites of {options.pairs} pairs", flush=True)
-        measure("first", root)
-        measure("again", root)
-        subprocess.run([sys.executable, __file__, "--root", str(root)], check=True)
+        for samples in (200, 1000):
+            started = time.process_time()
+            compared = compare_systems(root, samples=samples)
+            seconds = time.process_time() - started
+            clear = (compared.table["adjusted"] < compared.alpha).sum()
+            tests = compared.table["adjusted"].notna().sum()
+            print(
+                f"{samples} resamples: {seconds:.1f} s of processor, {tests} tests, {clear} clear"
+            )
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+
 from workbench.metrics import (
     Interval,
     effects_of_pairs,

@@ -16,7 +16,7 @@ from workbench import views
 from workbench.commands.app import app
 from workbench.config import CONFIGS, BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import AVERAGES
-from workbench.errors import DataError, SettingError
+from workbench.errors import DataError, EncoderError, SettingError
 from workbench.evaluation import RANKING_COLUMNS
 from workbench.metrics import spearman
 from workbench.runs import Run
@@ -397,7 +397,10 @@ def test_the_average_of_seven_sets_is_compared_like_a_suite(
     )
     assert tests["p_value"].tolist() == pytest.approx([1 / 61] * 2)
     assert set(views.suite_scores(runs)["part"]) == {*AVERAGES[average], average}
-    assert views.compare(tmp_path).tests.empty, "a single label is a table without marks"
+    alone = views.compare_systems(tmp_path, samples=60)
+    assert alone.table["p_value"].isna().all(), "a single label is a table without marks"
+    (of_average,) = alone.table.loc[alone.table["suite"] == average, "value"]
+    assert of_average == pytest.approx(runs[measure].mean(), abs=1e-12)
 
 
 def test_a_run_that_cannot_be_read_and_a_copy_are_named_and_left_out(
@@ -449,42 +452,37 @@ def test_unknown_names_and_other_pairs_are_refused(root: Path, runs: pd.DataFram
     assert views.finished_runs(root, "stsb-test").empty
     with pytest.raises(SettingError, match=r"no runs 'rankcse' on this suite .*cosent, simcse"):
         views.paired_tests(runs, SUITE, "rankcse")
-    with pytest.raises(ValueError, match=r"no runs 'rankcse' under .*known: cosent"):
-        views.compare(root, baseline="rankcse", samples=5)
-    with pytest.raises(ValueError, match="no suite 'stsb-test' of finished runs"):
-        views.compare(root, suites=["stsb-test"], samples=5)
-    with pytest.raises(ValueError, match="no finished run"):
-        views.compare(tmp_path / "none")
+    with pytest.raises(SettingError, match=r"no system 'rankcse' among .*known: cosent"):
+        views.compare_systems(root, baseline="rankcse", samples=5)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(EncoderError, match=r"none has no config\.json"):
+        views.compare_systems(tmp_path / "none")
     write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
     write_run(tmp_path, CoSENTConfig.from_parameters("demo", 0, {}), 1.0, pairs=100)
     with pytest.raises(ValueError, match=f"different pairs of {SUITE!r}"):
         views.paired_tests(views.finished_runs(tmp_path, SUITE), SUITE, samples=5)
 
 
-def test_a_label_that_is_better_in_every_seed_is_marked_and_the_table_is_exported(root: Path):
-    found = views.compare(root, samples=200)
-    assert (found.baseline, found.values.columns.tolist()) == ("simcse", [SUITE])
-    verdicts = dict(zip(found.tests["label"], found.tests["verdict"], strict=True))
-    assert verdicts == {"cosent": "better", "simcse (temperature=0.2)": "worse"}
-    assert found.tests["adjusted"].tolist() == pytest.approx([2 / 201, 2 / 201])
-    cells = found.cells()[SUITE]
-    assert (cells["cosent"][-1], cells["simcse (temperature=0.2)"][-1], "±" in cells["simcse"]) == (
-        "↑",
-        "↓",
-        True,
-    )
-    assert set(views.compare(root, samples=5).tests["verdict"]) == {""}, (
-        "five permutations cannot be significant"
-    )
-    assert found.to_markdown().splitlines()[0] == f"|  | {SUITE} |"
-    assert found.to_latex().splitlines()[:4] == [
-        "\\begin{tabular}{lr}",
+def test_a_label_that_is_better_is_marked_and_the_table_is_exported(root: Path):
+    found = views.compare_systems(root, samples=200)
+    assert found.baseline == "simcse"
+    rows = found.table.set_index("system")
+    assert rows["paired_seeds"].dropna().to_dict() == {"cosent": 1, "simcse (temperature=0.2)": 2}
+    # The runs of cosent and simcse have no seed in common: the first of each is compared.
+    assert rows.loc["cosent", "p_value"] == pytest.approx(1 / 201)
+    assert rows.loc["cosent", "adjusted"] == pytest.approx(2 / 201)
+    cells = found.overview()[SUITE]
+    assert cells["cosent"].endswith(" ↑")
+    assert "±" in cells["simcse"]
+    better, other = found.verdicts()
+    assert better.startswith("cosent is better than simcse on world-dev: +")
+    assert other.startswith(("simcse (temperature=0.2) is worse", "No clear difference between"))
+    five = views.compare_systems(root, samples=5).table.set_index("system")
+    assert five.loc["cosent", "adjusted"] > 0.05, "five permutations cannot be significant"
+    assert found.to_latex().splitlines()[1:3] == [
+        f"\\begin{{tabular}}{{l{'r' * 11}}}",
         "\\toprule",
-        f" & {SUITE} \\\\",
-        "\\midrule",
     ]
-    assert "$\\pm$" in found.to_latex()
-    assert "$^{\\uparrow}$" in found.to_latex()
     assert "Holm" in found.to_html()
 
 
@@ -493,29 +491,20 @@ def test_runs_of_other_data_are_not_averaged(tmp_path: Path):
         run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", seed, {}), 1.0)
         run.record({"train": ("x", str(seed) * 64)})
     with pytest.raises(ValueError, match="simcse: runs of different train have no mean"):
-        views.compare(tmp_path, samples=5)
+        views.compare_systems(tmp_path, samples=5)
 
 
-def test_a_second_comparison_reads_no_scores_and_notices_a_file_that_changed(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_comparison_names_the_run_that_it_leaves_out(
+    root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
-    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "runs"
     shutil.copytree(root, folder)
-    first = views.compare(folder)
-    with monkeypatch.context() as closed:
-        closed.setattr(Run, "scores", None)
-        pd.testing.assert_frame_equal(views.compare(folder).tests, first.tests)
-    (entry,) = (tmp_path / "cache" / "comparisons").iterdir()
-    entry.write_text("[1")
-    pd.testing.assert_frame_equal(views.compare(folder).tests, first.tests)
     changed = next(folder.glob("cosent/*/scores.csv"))
     changed.write_text(changed.read_text().replace(",0.", ",1."))
-    for _ in range(2):  # what is left out is named each time
-        caplog.clear()
-        assert set(views.compare(folder).tests["label"]) == {"simcse (temperature=0.2)"}
-        assert "left out" in caplog.text
-        assert str(changed) in caplog.text
+    systems = views.compare_systems(folder, samples=5).table["system"]
+    assert set(systems) == {"simcse", "simcse (temperature=0.2)"}
+    assert "left out" in caplog.text
+    assert str(changed) in caplog.text
 
 
 def test_a_copy_of_a_run_is_no_further_seed_of_a_comparison(
@@ -523,9 +512,9 @@ def test_a_copy_of_a_run_is_no_further_seed_of_a_comparison(
 ):
     folder = tmp_path / "runs"
     shutil.copytree(root, folder)
-    alone = views.compare(folder)
+    alone = views.compare_systems(folder, samples=5)
     (run,) = [path for path in (folder / "cosent").iterdir() if path.is_dir()]
     shutil.copytree(run, folder / "copied" / run.name)
-    both = views.compare(folder)
-    assert both.values.equals(alone.values)
+    both = views.compare_systems(folder, samples=5)
+    assert both.overview().equals(alone.overview())
     assert "no further seed" in caplog.text

@@ -504,9 +504,10 @@ def test_a_comparison_and_figures_have_the_numbers_that_the_runs_keep(runs: Simp
     two = 100 * np.array([kept["simcse", seed]["spearman"] for seed in (0, 1)])
     wanted = {label: f"{100 * kept[label, 0]['spearman']:.2f}" for label in LABELS}
     wanted["simcse"] = f"{two.mean():.2f} ± {two.std(ddof=1):.2f}"
-    compared = look.compare(runs.root, samples=20)
-    assert compared.values["mine"].to_dict() == wanted
-    assert all(value in compared.to_markdown() for value in wanted.values())
+    compared = look.compare_systems(runs.root, samples=20)
+    cells = compared.overview()["mine"].str.removesuffix(" ↑").str.removesuffix(" ↓")
+    assert cells.to_dict() == wanted
+    assert all(value in compared.to_html() for value in wanted.values())
 
     finished = look.finished_runs(runs.root, str(runs.suite))
     found = look.intervals(finished, str(runs.suite), samples=20)

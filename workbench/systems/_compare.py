@@ -4,14 +4,16 @@ Systems are compared on the pairs, or queries, that all of them have."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from workbench.config import BaselineConfig
 from workbench.data import AVERAGES
 from workbench.errors import DataError, SettingError, unknown_name
-from workbench.evaluation import Report, per_query_metrics
+from workbench.evaluation import per_query_metrics
 from workbench.metrics import (
     Interval,
     PermutationTest,
@@ -26,7 +28,7 @@ from workbench.metrics import (
     sign_flip_test,
     smallest_difference,
 )
-from workbench.systems._scores import SystemScores
+from workbench.systems._scores import SystemScores, part_of
 from workbench.systems._verdicts import SystemComparison
 
 _ENDS = [0.025, 0.975]  # of a 95% interval, as shares of the distribution
@@ -39,16 +41,48 @@ _SHOWN = ("kcc", "ndcg", "queries")  # further metrics of a report
 class _Measured(NamedTuple):
     """The systems on one suite: their values, and these under common resamples of its items.
 
-    values: system -> [seeds]. draws: system -> [seeds, samples]. test: Of one seed of two systems.
+    seeds: system -> its seeds. values: system -> [seeds]. draws: system -> [seeds, samples].
+    test: Of one seed of two systems.
     """
 
     measure: str
     items: str  # pairs or queries
     count: int
     left_out: int
+    seeds: dict[str, list[int]]
     values: dict[str, np.ndarray]
     draws: dict[str, np.ndarray]
     test: Callable[[str, str], PermutationTest]
+
+
+class _Read:
+    """A report or run whose metrics and scores were read once, for all suites."""
+
+    def __init__(self, place: int, source: Any) -> None:
+        self.source = source
+        config: Any = getattr(source, "config", None)  # of a run
+        is_trained = config is not None and config.method != BaselineConfig.method
+        self.seed = config.seed if is_trained else place
+        self.is_trained = is_trained
+        self.metrics = part_of(source, "metrics")
+        scores = part_of(source, "scores")
+        self.scores_of = dict(iter(scores.groupby("suite", sort=False)))
+
+    def scores(self, suites: Sequence[str]) -> pd.DataFrame:
+        """Return gold and predicted of each pair; the index are suite and id of the pair."""
+        tables = [self.scores_of[suite] for suite in suites if suite in self.scores_of]
+        if not tables:
+            return pd.DataFrame()
+        return pd.concat(tables).set_index(["suite", "pair_id"])
+
+    def values_by_query(self, suite: str) -> pd.DataFrame:
+        """Return the metrics of each query that has a relevant target."""
+        rankings: Any = part_of(self.source, "rankings")
+        values = per_query_metrics(rankings[rankings["suite"] == suite])
+        return values.dropna(subset="ndcg").set_index("query_id")
+
+
+_Systems = Mapping[str, list[_Read]]
 
 
 def compare_scores(
@@ -81,8 +115,9 @@ def compare_scores(
         raise SettingError(unknown_name("suite", unknown[0], scored, "of these systems"))
     rows: list[dict[str, Any]] = []
     notes = list(scores.notes)
+    read = {name: [*starmap(_Read, enumerate(own))] for name, own in systems.items()}
     for suite in suites or scored:
-        having = {name: own for name, own in systems.items() if suite in own[0].metrics}
+        having = {name: own for name, own in read.items() if suite in own[0].metrics}
         measured = _measure(suite, having, samples)
         if measured.left_out:
             notes.append(
@@ -98,13 +133,13 @@ def compare_scores(
     return SystemComparison(table.assign(adjusted=holm(table["p_value"])), base, alpha, notes)
 
 
-def _measure(suite: str, systems: Mapping[str, list[Report]], samples: int) -> _Measured:
+def _measure(suite: str, systems: _Systems, samples: int) -> _Measured:
     """Measure Spearman or accuracy on the common pairs, or NDCG if there are only rankings."""
     sets = AVERAGES.get(suite, [suite])
-    of_pairs = _tables(systems, lambda report: _rows_of(report.scores, sets, ["suite", "pair_id"]))
+    of_pairs = _tables(systems, lambda one: one.scores(sets))
     if len(_common_items(of_pairs)[0]):
         return _measure_pairs(suite, systems, of_pairs, samples)
-    of_queries = _tables(systems, lambda report: _values_by_query(report, suite))
+    of_queries = _tables(systems, lambda one: one.values_by_query(suite))
     common, left_out = _common_items(of_queries)
     if not len(common):
         raise DataError(
@@ -121,12 +156,13 @@ def _measure(suite: str, systems: Mapping[str, list[Report]], samples: int) -> _
         return sign_flip_test(values[name][0] - values[other][0], samples=samples)
 
     means = {name: own.mean(axis=1) for name, own in values.items()}
-    return _Measured("ndcg", "queries", len(common), left_out, means, draws, test)
+    seeds = _seeds_of(systems)
+    return _Measured("ndcg", "queries", len(common), left_out, seeds, means, draws, test)
 
 
 def _measure_pairs(
     suite: str,
-    systems: Mapping[str, list[Report]],
+    systems: _Systems,
     tables: dict[str, list[pd.DataFrame]],
     samples: int,
 ) -> _Measured:
@@ -158,11 +194,22 @@ def _measure_pairs(
         first = predicted[name][0]
         return permutation_test(gold, first, predicted[other][0], samples=samples, **of_sets)
 
-    return _Measured(of_sets["measure"], "pairs", len(common), left_out, values, draws, test)
+    seeds = _seeds_of(systems)
+    measure = of_sets["measure"]
+    return _Measured(measure, "pairs", len(common), left_out, seeds, values, draws, test)
+
+
+def _seeds_of(systems: _Systems) -> dict[str, list[int]]:
+    """Return system -> its seeds; [] for an encoder or scores without seeds."""
+    seeds = {}
+    for name, own in systems.items():
+        has_seeds = len(own) > 1 or own[0].is_trained
+        seeds[name] = [one.seed for one in own] if has_seeds else []
+    return seeds
 
 
 def _tables(
-    systems: Mapping[str, list[Report]], table_of: Callable[[Report], pd.DataFrame]
+    systems: _Systems, table_of: Callable[[_Read], pd.DataFrame]
 ) -> dict[str, list[pd.DataFrame]]:
     return {name: list(map(table_of, own)) for name, own in systems.items()}
 
@@ -175,17 +222,6 @@ def _arrays(
         name: np.stack([table.loc[items, column].to_numpy(dtype=float) for table in own])
         for name, own in tables.items()
     }
-
-
-def _rows_of(table: pd.DataFrame, suites: list[str], key: list[str]) -> pd.DataFrame:
-    return table[table["suite"].isin(suites)].set_index(key)
-
-
-def _values_by_query(report: Report, suite: str) -> pd.DataFrame:
-    table: Any = report.rankings
-    values = per_query_metrics(table[table["suite"] == suite])
-    # A query without a relevant target has no NDCG.
-    return values.dropna(subset="ndcg").set_index("query_id")
 
 
 def _common_items(tables: Mapping[str, list[pd.DataFrame]]) -> tuple[pd.Index, int]:
@@ -210,21 +246,18 @@ def _row(name: str, measured: _Measured, baseline: str) -> dict[str, Any]:
         "seeds": len(values),
         measured.items: measured.count,
         "value": value,
+        "std": seed_spread(values).std,
         "low": low,
         "high": high,
     }
     compared = ["difference", "difference_low", "difference_high", "p_value", "smallest"]
     if name == baseline or baseline not in measured.values:
         return row | dict.fromkeys(compared, math.nan)
-    base_values = measured.values[baseline]
-    if len({1, len(values), len(base_values)}) > 2:
-        raise DataError(
-            f"{name} has {len(values)} seeds and {baseline} {len(base_values)}, so that they "
-            "cannot be paired; train the missing ones, or choose runs"
-        )
-    differences = values - base_values
-    draws = measured.draws[name] - measured.draws[baseline]
+    own, other = _paired_seeds(measured.seeds[name], measured.seeds[baseline])
+    differences = values[own] - measured.values[baseline][other]
+    draws = measured.draws[name][own] - measured.draws[baseline][other]
     n = len(differences)
+    row["paired_seeds"] = n
     if n > 1:
         p_value = hierarchical_p(differences, draws)
         pairs_std = float(draws.mean(axis=0).std())
@@ -234,6 +267,20 @@ def _row(name: str, measured: _Measured, baseline: str) -> dict[str, Any]:
         smallest = _DETECTED * float(np.nanstd(draws))
     numbers = [*_interval(differences, draws), p_value, smallest]
     return row | dict(zip(compared, numbers, strict=True))
+
+
+def _paired_seeds(first: list[int], second: list[int]) -> tuple[Any, Any]:
+    """Return the places of the seeds of two systems that are compared with each other.
+
+    All seeds are compared with a system without seeds, otherwise those that both have. If they have
+    none in common, the first of each is.
+    """
+    if not (first and second):
+        return slice(None), slice(None)
+    common = [seed for seed in first if seed in second]
+    if not common:
+        return [0], [0]
+    return [first.index(seed) for seed in common], [second.index(seed) for seed in common]
 
 
 def _interval(values: np.ndarray, draws: np.ndarray) -> Interval:

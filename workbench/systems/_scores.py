@@ -4,9 +4,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
+
 from workbench.data import Pairs
 from workbench.errors import DataError
 from workbench.evaluation import Report
+
+
+def part_of(source: Any, kind: str) -> Any:
+    """Return the "metrics", "scores" or "rankings" of a `Report` or a `Run`."""
+    value = getattr(source, kind)
+    # A run has methods of these names, and reads its files when they are called.
+    return value() if callable(value) else value
 
 
 @dataclass(frozen=True, eq=False)
@@ -14,26 +23,26 @@ class SystemScores:
     """Scores and rankings of systems by name.
 
     Attributes:
-        reports: system -> a `Report` for each of its seeds, a single one for a system without
-            seeds. Its `scores` are empty for a suite that has only rankings, as judgements of
-            documents have. In `rankings` the score of a target that the system did not retrieve
-            is -inf.
+        reports: system -> a `Report` or a finished `Run` for each of its seeds, a single one for a
+            system without seeds. Its `scores` are empty for a suite that has only rankings, as
+            judgements of documents have. In `rankings` the score of a target that the system did
+            not retrieve is -inf.
         pairs: suite -> its scored pairs, which views show; a suite of rankings alone has none.
         notes: Sentences on what was guessed and on rows that were left out.
     """
 
-    reports: dict[str, list[Report]]
+    reports: dict[str, list[Any]]
     pairs: dict[str, Pairs] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
     def suites(self) -> list[str]:
         """The suites that a system was scored on."""
-        suites = dict.fromkeys(suite for own in self.reports.values() for suite in own[0].metrics)
-        return list(suites)
+        metrics = [part_of(own[0], "metrics") for own in self.reports.values()]
+        return list(dict.fromkeys(suite for of_system in metrics for suite in of_system))
 
     @property
-    def first(self) -> dict[str, Report]:
+    def first(self) -> dict[str, Any]:
         """system -> its report, that of the first seed; what views and explorers take."""
         return {name: reports[0] for name, reports in self.reports.items()}
 
@@ -44,7 +53,7 @@ def join_systems(parts: Iterable[SystemScores]) -> SystemScores:
     Raises:
         DataError: Two sources have scores of one system on one suite.
     """
-    reports: dict[str, list[Report]] = {}
+    reports: dict[str, list[Any]] = {}
     pairs: dict[str, Any] = {}
     notes: list[str] = []
     for part in parts:
@@ -55,25 +64,24 @@ def join_systems(parts: Iterable[SystemScores]) -> SystemScores:
     return SystemScores(reports, pairs, notes)
 
 
-def _joined(name: str, first: list[Report], second: list[Report]) -> list[Report]:
+def _joined(name: str, first: list[Any], second: list[Any]) -> list[Report]:
     """Return the reports of one system from two sources, which must have other suites."""
-    import pandas as pd
-
-    common = first[0].metrics.keys() & second[0].metrics.keys()
-    if common:
-        raise DataError(
-            f"two sources have scores of {name} on {min(common)}; rename the system in one of them"
-        )
     if len(first) != len(second):
         raise DataError(
             f"{name} has {len(first)} seeds in one source and {len(second)} in another; compare "
             "them one at a time"
         )
-    return [
-        Report(
-            one.metrics | two.metrics,
-            pd.concat([one.scores, two.scores], ignore_index=True),
-            pd.concat([one.rankings, two.rankings], ignore_index=True),
-        )
-        for one, two in zip(first, second, strict=True)
-    ]
+    reports = []
+    for pair in zip(first, second, strict=True):
+        metrics, others = (part_of(one, "metrics") for one in pair)
+        if common := metrics.keys() & others.keys():
+            raise DataError(
+                f"two sources have scores of {name} on {min(common)}; rename the system in one "
+                "of them"
+            )
+        tables = [
+            pd.concat([part_of(one, kind) for one in pair], ignore_index=True)
+            for kind in ("scores", "rankings")
+        ]
+        reports.append(Report(metrics | others, *tables))
+    return reports

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 _TITLES = {
@@ -20,13 +21,14 @@ class SystemComparison:
     """Systems on suites, with tests against a baseline.
 
     Attributes:
-        table: A row for each suite and system: suite, system, measure, seeds, pairs or queries,
-            value with its 95% interval low and high (over pairs, of several seeds also over
-            these), kcc, ndcg, queries; difference from the baseline (positive: better) with
-            difference_low and difference_high, p_value (paired permutation test; of several
-            seeds the level at which the interval ends at 0), smallest (the true difference that is
-            detected in 80 of 100 cases), adjusted (p_value after Holm's correction over the
-            table). All measures are in [-1, 1]; what does not exist is nan.
+        table: A row for each suite and system. Columns: suite, system, measure, seeds, pairs or
+            queries; value (mean over seeds), their std, and the 95% interval low and high over
+            pairs, of several seeds over both; kcc, ndcg, queries; difference from the baseline
+            (positive: better), difference_low, difference_high, and paired_seeds, the number of
+            seeds that it is a mean of; p_value of the paired permutation test, of several seeds
+            the level at which the interval ends at 0; adjusted, the same after Holm's correction
+            over the table; smallest, the true difference that is detected in 80 of 100 cases. All
+            measures are in [-1, 1]; what does not exist is nan.
         baseline: The name of the system that all others are compared with.
         alpha: The level of a verdict.
         notes: Sentences on what was guessed and left out.
@@ -76,13 +78,25 @@ class SystemComparison:
         for suite, rows in self.table.groupby("suite", sort=False):
             yield str(suite), self._texts(rows)
 
+    def overview(self) -> pd.DataFrame:
+        """Return a row for each system and a column for each suite, for a paper.
+
+        A cell is the score x 100; with an arrow if the system is better or worse than the baseline.
+        """
+        rows: Any = self.table
+        is_clear = rows["adjusted"] < self.alpha
+        marks = np.where(rows["difference"] > 0, " ↑", " ↓")
+        cells = _scores(rows) + np.where(is_clear, marks, "")
+        table = rows.assign(cell=cells).pivot(index="system", columns="suite", values="cell")
+        return table.loc[rows["system"].unique(), rows["suite"].unique()].fillna("")
+
     def _texts(self, rows: Any) -> pd.DataFrame:
         measure = _TITLES[rows["measure"].iloc[0]]
         texts: Any = pd.DataFrame({"system": rows["system"]})
         for count in ("seeds", "pairs", "queries"):
             if count in rows and (count != "seeds" or rows[count].max() > 1):
                 texts[count] = rows[count].map("{:.0f}".format)
-        texts[measure] = _points(rows["value"])
+        texts[measure] = _scores(rows)
         texts["95% interval"] = _ranges(rows["low"], rows["high"])
         for name, title in (("kcc", "KCC"), ("ndcg", "NDCG")):
             if name in rows and title != measure:
@@ -136,6 +150,13 @@ def _p_text(p: float) -> str:
     if pd.isna(p):
         return ""
     return "< .001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
+
+
+def _scores(rows: Any) -> Any:
+    """Return the scores x 100, of several seeds with their standard deviation."""
+    has_seeds = rows["std"].notna()
+    spread = np.where(has_seeds, " ± " + _points(rows["std"], ".2f"), "")
+    return _points(rows["value"], ".2f") + spread
 
 
 def _points(values: Any, form: str = ".1f") -> Any:

@@ -9,7 +9,6 @@ from workbench.notebook import (
 )
 from workbench.views.ask import Ask as Ask
 from workbench.views.comparison import (
-    compare as compare,
     compare_with_start as compare_with_start,
     intervals as intervals,
     paired_tests as paired_tests,

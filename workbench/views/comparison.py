@@ -1,12 +1,7 @@
 """Compare finished runs: intervals, paired tests, and one table of all suites."""
 
-import html
-import json
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
@@ -18,15 +13,13 @@ import pandas as pd
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES
 from workbench.errors import RunError, SettingError, unknown_name
-from workbench.files import atomic_write, cache_folder, set_name, text_checksum
+from workbench.files import set_name
 from workbench.metrics import (
     PermutationTest,
     bootstrap_interval,
     bootstrap_values,
     effects_of_pairs,
-    holm,
     permutation_test,
-    permutation_tests,
     seed_interval,
     seed_spread,
     smallest_difference,
@@ -348,193 +341,3 @@ def _read_columns(path: str, stage: str, _changed: int) -> dict[Any, PairColumns
         suite: {name: values[rows] for name, values in columns.items()}
         for suite, rows in rows_of.items()
     }
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A table of all labels (rows) on all suites (columns), with tests.
-
-    Values are Spearman or accuracy x 100, mean ± deviation over seeds.
-
-    tests: label, suite, difference (mean over seeds, [-2, 2]), p_value (the largest over seeds; 1
-        if the seeds differ in direction), adjusted (by Holm over all tests of the table), verdict
-        ("better", "worse" or ""). A verdict holds in every seed."""
-
-    values: pd.DataFrame
-    tests: pd.DataFrame
-    baseline: str
-    alpha: float
-
-    @property
-    def caption(self) -> str:
-        """The meaning of values and marks."""
-        return (
-            "Spearman, of transfer tasks accuracy, x 100, mean ± standard deviation over "
-            "seeds. ↑ better, ↓ worse than "
-            f"{self.baseline} in every seed: paired permutation tests, p < "
-            f"{self.alpha:g} after Holm's correction for "
-            f"{len(self.tests)} tests."
-        )
-
-    def cells(self) -> pd.DataFrame:
-        """Return the texts of the table with their marks."""
-        cells = self.values.copy()
-        for label, suite, verdict in self.tests[["label", "suite", "verdict"]].itertuples(
-            index=False
-        ):
-            cells.loc[label, suite] += {"better": " ↑", "worse": " ↓", "": ""}[verdict]
-        return cells
-
-    def to_markdown(self) -> str:
-        """Return the table for a README."""
-        # A label with a bar, such as of two settings, would end the cell.
-        cells = self.cells().rename_axis("").reset_index().replace(r"\|", r"\\|", regex=True)
-        rows = [cells.columns, ["---"] * len(cells.columns), *cells.to_numpy()]
-        return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-    def to_latex(self) -> str:
-        """Return the table for a paper; it needs the package booktabs."""
-        cells = self.cells().rename_axis(None)
-        latex = cells.to_latex(escape=True, column_format="l" + "r" * len(cells.columns))
-        for mark, command in _LATEX.items():
-            latex = latex.replace(mark, command)
-        return latex
-
-    def to_html(self) -> str:
-        """Return the table for a page, with its caption."""
-        return f"{self.cells().to_html(na_rep='')}<p>{html.escape(self.caption)}</p>"
-
-    _repr_html_ = to_html
-
-
-def compare(
-    runs_root: str | Path = "runs",
-    *,
-    suites: Sequence[str] = (),
-    baseline: str = "",
-    alpha: float = 0.05,
-    samples: int = 1000,
-) -> Comparison:
-    """Compare every label of finished runs with the baseline on every suite, in one table.
-
-    Args:
-        runs_root: Folder of runs.
-        suites: Columns of the table; none: all that a finished run was scored on.
-        baseline: A label; "": the first SimCSE, otherwise the first label.
-        alpha: Chance of any false mark in the table.
-        samples: Of each permutation test.
-
-    Raises:
-        SettingError: No such label or suite, or no finished run.
-        ValueError: Runs of one label read different data.
-    """
-    rows = run_tables.finished_rows(runs_root)
-    known = list(dict.fromkeys(suite for row in rows for suite in row["metrics"]))
-    columns = [set_name(suite) for suite in suites] or known
-    if not rows:
-        raise SettingError(
-            f"no finished run under {runs_root}; start one with: workbench run simcse"
-        )
-    if unknown := set(columns) - set(known):
-        where = f"of finished runs under {runs_root}"
-        raise SettingError(unknown_name("suite", min(unknown), known, where))
-    runs = pd.DataFrame(rows).assign(label=run_tables.label_runs(rows))
-    runs = runs.sort_values(["label", "seed"], ignore_index=True)
-    labels = list(dict.fromkeys(runs["label"]))
-    name = baseline or run_tables.default_baseline(labels)
-    if name not in labels:
-        raise SettingError(unknown_name("runs", name, labels, f"under {runs_root}"))
-    for label, group in runs.groupby("label"):
-        _require_same_data(str(label), group["facts"])
-    scores = pd.DataFrame(
-        [{name: metrics[name]["score"] for name in metrics} for metrics in runs["metrics"]]
-    )
-    # By label: mean and deviation over its seeds; a suite that no run of it has stays empty.
-    table = scores.reindex(columns=columns).groupby(runs["label"]).agg(run_tables.format_spread)
-    return Comparison(table, _test_labels(runs, name, columns, samples, alpha), name, alpha)
-
-
-def _require_same_data(label: str, facts_of_runs: Iterable[dict[str, Any]]) -> None:
-    """Raise ValueError unless the runs of a label read the same data.
-
-    RankEncoder's E1 (its role is "base") and the start ("encoder") may differ by seed: they are no
-    data.
-    """
-    checksums = defaultdict(set)
-    for facts in facts_of_runs:
-        for role, source in facts.get("inputs", {}).items():
-            checksums[role].add(source["sha256"])
-    several = {role for role, values in checksums.items() if len(values) > 1}
-    if different := ", ".join(sorted(several - {"base", "encoder"})):
-        raise ValueError(f"{label}: runs of different {different} have no mean; pass another root")
-
-
-def _test_labels(
-    runs: pd.DataFrame, baseline: str, suites: Sequence[str], samples: int, alpha: float
-) -> pd.DataFrame:
-    """Return the tests of a Comparison. Averages are left out: their sets are tested one by one."""
-    metrics_of = runs.set_index("path")["metrics"].to_dict()
-    rows = []
-    for run in with_base(runs, baseline).to_dict("records"):
-        # A suite that only one of the two was scored on has no test, hence no mark.
-        in_both = run["metrics"].keys() & metrics_of[run["base"]].keys()
-        for suite in suites:
-            if suite in in_both - AVERAGES.keys():
-                measure = run["metrics"][suite]["measure"]
-                rows.append((run["label"], suite, measure, run["path"], run["base"]))
-    tested = pd.DataFrame(rows, columns=["label", "suite", "measure", "path", "base"])
-    # A correlation that is undefined has no test.
-    tests: Any = tested.join(_stored_tests(tested, samples)).dropna()
-    by_label = tests.groupby(["label", "suite"], sort=False)
-    table = by_label.agg({"difference": "mean", "p_value": "max"}).reset_index()
-    # A verdict must hold in every seed.
-    is_better = by_label["difference"].min() > 0
-    is_worse = by_label["difference"].max() < 0
-    table["p_value"] = table["p_value"].where((is_better | is_worse).to_numpy(), 1.0)
-    adjusted = holm(table["p_value"])
-    direction = np.where(table["difference"] > 0, "better", "worse")
-    verdict = np.where(adjusted < alpha, direction, "")
-    return table.assign(adjusted=adjusted, verdict=verdict)
-
-
-def _stored_tests(tested: pd.DataFrame, samples: int) -> pd.DataFrame:
-    """Return `_run_tests`, from the cache folder if the files of scores are the same as then."""
-    paths = pd.unique(tested[["path", "base"]].to_numpy().ravel())
-    changed = [run_tables.time_changed(Path(path) / "scores.csv") for path in paths]
-    # 3 is the version of the computation: a change of the test makes a new entry.
-    key = text_checksum(json.dumps([3, samples, tested.to_dict("split"), changed]))
-    entry = cache_folder() / "comparisons" / f"{key[:32]}.json"
-    with suppress(OSError, ValueError):
-        stored = json.loads(entry.read_bytes())
-        return pd.DataFrame(stored, tested.index, _TEST, dtype=float)
-    tests = _run_tests(tested, samples)
-    # If a run was left out, its warning must appear again the next time.
-    if len(tests) == len(tested):
-        with suppress(OSError):  # a folder that cannot be written only costs time
-            entry.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_write(entry) as file:
-                json.dump(tests.loc[tested.index].to_numpy().tolist(), file)
-    return tests
-
-
-def _run_tests(tested: pd.DataFrame, samples: int) -> pd.DataFrame:
-    """Test each run against its base run, all of one base and suite at once.
-
-    Unreadable runs are left out.
-
-    Raises ValueError if the two scored different pairs.
-    """
-    # All runs of one base and suite share the random exchanges and the ranks of the base.
-    groups = defaultdict(list)
-    test: Any
-    for test in tested.itertuples():  # by run, so that each file is read once
-        base = (test.base, "")
-        if scores := read_or_warn(test.path, _scores_on, suite=test.suite, base=base):
-            groups[test.suite, test.measure, test.base].append((test.Index, *scores))
-    results = {}
-    for (_, measure, _), members in groups.items():
-        numbers, pairs, predicted, others = zip(*members, strict=True)
-        gold = pairs[0]["gold"]
-        tests = permutation_tests(gold, predicted, others[0], measure=measure, samples=samples)
-        results |= dict(zip(numbers, tests, strict=True))
-    return pd.DataFrame.from_dict(results, "index", columns=_TEST)

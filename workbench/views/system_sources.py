@@ -1,10 +1,12 @@
 """Scores of whatever can be named: encoders, runs, folders of runs, and files from elsewhere."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from workbench.data import Pairs, checksum_here, load_pairs
+from workbench.errors import DataError
 from workbench.evaluation import Report, report_pairs
 from workbench.files import OWN_FILES, set_name
 from workbench.runs import Run, read_row
@@ -18,7 +20,7 @@ Datasets = dict[str, tuple[str | None, Pairs]]  # suite -> its name or file, if 
 
 
 def compare_systems(
-    sources: Sequence[str | Path],
+    sources: Sequence[str | Path] | str | Path,
     on: Sequence[str] = (),
     *,
     runs_root: str | Path = "runs",
@@ -35,9 +37,16 @@ def compare_systems(
 
     Example:
         compare_systems(["english-encoder", "word-overlap"], ["ladders-all"])
-        compare_systems(["scores.csv"])
+        compare_systems("scores.csv")
+        compare_systems("runs", baseline="simcse").overview()
+
+    The baseline of a folder of runs is the first SimCSE, otherwise the first label.
     """
+    if isinstance(sources, str | Path):
+        sources = [sources]
     scores = read_systems(sources, on, runs_root=runs_root, columns=columns)
+    if not baseline and len(sources) == 1:
+        baseline = run_tables.default_baseline(list(scores.reports))
     suites = [set_name(name) for name in on if set_name(name) in scores.suites]
     return compare_scores(scores, suites=suites, baseline=baseline, alpha=alpha, samples=samples)
 
@@ -132,19 +141,41 @@ def _runs_of(name: str, root: str | Path) -> dict[str, list[Run]]:
         labels = run_tables.label_runs(rows)
         rows = [row for row, label in zip(rows, labels, strict=True) if label == name]
         # The label depends on the other runs, so it is kept.
-        return {name: [Run(row["path"]) for row in rows]} if rows else {}
-    runs: dict[str, list[Run]] = {}
+        return {name: _by_seed(name, rows)} if rows else {}
+    groups: dict[str, list[Any]] = {}
     for row, label in zip(rows, run_tables.label_runs(rows), strict=True):
-        runs.setdefault(label, []).append(Run(row["path"]))
-    return runs
+        groups.setdefault(label, []).append(row)
+    runs = {label: _by_seed(label, groups[label]) for label in sorted(groups)}
+    return {label: own for label, own in runs.items() if own}
 
 
-def _reports(runs: list[Run], on: Sequence[str]) -> list[Report]:
-    """Return the reports of a label's runs, by seed; their encoders score what they lack."""
-    reports = []
-    for run in sorted(runs, key=lambda run: run.config.seed):
-        if {*map(set_name, on)} <= run.metrics().keys():
-            reports.append(Report(run.metrics(), run.scores(), run.rankings()))
-        else:
-            reports.append(_score(run.path / "encoder", _datasets(on, {})))
-    return reports
+def _by_seed(label: str, rows: list[Any]) -> list[Run]:
+    """Return the runs of a label by seed.
+
+    Raises DataError if they read different data. RankEncoder's E1 (its role is "base") and the
+    start ("encoder") may differ by seed: they are no data.
+    """
+    checksums = defaultdict(set)
+    for row in rows:
+        for role, source in row["facts"].get("inputs", {}).items():
+            checksums[role].add(source["sha256"])
+    several = {role for role, values in checksums.items() if len(values) > 1}
+    if different := ", ".join(sorted(several - {"base", "encoder"})):
+        raise DataError(f"{label}: runs of different {different} have no mean; pass another folder")
+    by_seed = sorted(rows, key=lambda row: row["seed"])
+    readable = [run_tables.read_or_warn(row["path"], _checked) for row in by_seed]
+    return [run for run in readable if run]
+
+
+def _checked(run: Run) -> Run:
+    """Return the run; RunError if its scores cannot be read."""
+    run.scores()
+    return run
+
+
+def _reports(runs: list[Run], on: Sequence[str]) -> list[Any]:
+    """Return the runs of a label, or the reports of their encoders on sets that a run lacks."""
+    names = {*map(set_name, on)}
+    if all(names <= run.metrics().keys() for run in runs):
+        return runs
+    return [_score(run.path / "encoder", _datasets(on, {})) for run in runs]
