@@ -264,7 +264,8 @@ def _row(name: str, measured: _Measured, baseline: str) -> dict[str, Any]:
         smallest = smallest_difference(seed_spread(differences).std, n, pairs_std=pairs_std)
     else:
         p_value = measured.test(name, baseline).p_value
-        smallest = _DETECTED * float(np.nanstd(draws))
+        # Resamples without a correlation are left out.
+        smallest = _DETECTED * float(pd.Series(draws[0]).std())
     numbers = [*_interval(differences, draws), p_value, smallest]
     return row | dict(zip(compared, numbers, strict=True))
 

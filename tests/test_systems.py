@@ -1,0 +1,256 @@
+"""Comparisons of systems against plain computations, and the command."""
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import ndtr
+from scipy.stats import spearmanr
+from typer.testing import CliRunner
+from written_runs import write_run
+
+from workbench import metrics, views
+from workbench.commands.app import app
+from workbench.config import SEVEN_STS, CoSENTConfig, SimCSEConfig
+from workbench.data import Pairs
+from workbench.errors import DataError, SettingError
+from workbench.evaluation import RANKING_COLUMNS, Report, report_pairs
+from workbench.metrics import average_ranks, hierarchical_interval, hierarchical_p, sign_flip_test
+from workbench.systems import SystemScores, compare_scores, join_systems
+
+
+def make_pairs(count: int = 60, name: str = "mine") -> Pairs:
+    """Return pairs of queries with six targets each, and gold from 0 to 5."""
+    gold = np.random.default_rng(1).integers(0, 6, count).astype(float)
+    queries = [f"Question {row // 6} about the garden" for row in range(count)]
+    targets = [f"Answer {row} on plants" for row in range(count)]
+    return Pairs.from_lists(queries, targets, gold, name=name, scale=(0, 5))
+
+
+def noisy(pairs: Pairs, spread: float, seed: int = 0) -> np.ndarray:
+    return pairs.gold + spread * np.random.default_rng(seed).standard_normal(len(pairs))
+
+
+@pytest.fixture(scope="module")
+def pairs() -> Pairs:
+    return make_pairs()
+
+
+def systems_of(pairs: Pairs, **scores: np.ndarray) -> SystemScores:
+    reports = {name: [report_pairs({pairs.name: (pairs, own)})] for name, own in scores.items()}
+    return SystemScores(reports, {pairs.name: pairs})
+
+
+def test_a_row_has_the_values_of_the_plain_computations(pairs: Pairs):
+    a, b = noisy(pairs, 3.0), noisy(pairs, 1.0, 1)
+    found = compare_scores(systems_of(pairs, a=a, b=b), samples=300)
+    first, second = found.table.to_dict("records")
+    assert first["value"] == pytest.approx(spearmanr(pairs.gold, a).statistic)
+    interval = metrics.bootstrap_interval(pairs.gold, b, samples=300)
+    assert (second["value"], second["low"], second["high"]) == pytest.approx(interval)
+    difference = metrics.bootstrap_interval(pairs.gold, b, a, samples=300)
+    names = ["difference", "difference_low", "difference_high"]
+    assert [second[name] for name in names] == pytest.approx(list(difference))
+    p = metrics.permutation_test(pairs.gold, b, a, samples=300).p_value
+    assert (second["p_value"], second["adjusted"]) == (p, p), "one test needs no correction"
+    assert (second["pairs"], second["queries"]) == (60, 10)
+    assert np.isnan(first["difference"])
+    # The draws of the difference, and the normal quantiles of 0.975 and 0.8.
+    draws = [metrics.bootstrap_values(pairs.gold, own, samples=300) for own in (a, b)]
+    assert second["smallest"] == pytest.approx(
+        (1.959964 + 0.841621) * np.std(draws[1] - draws[0], ddof=1)
+    )
+
+
+def test_holm_is_over_the_whole_table_and_the_sentence_follows_it(pairs: Pairs):
+    scores = {"a": noisy(pairs, 2.0), "equal": noisy(pairs, 2.0, 5), "best": noisy(pairs, 0.1, 6)}
+    found = compare_scores(systems_of(pairs, **scores), samples=400)
+    rows = found.table.set_index("system")
+    assert rows["adjusted"].dropna().tolist() == metrics.holm(rows["p_value"].dropna()).tolist()
+    unclear, clear = found.verdicts()
+    assert unclear.startswith("No clear difference between equal and a on mine: ")
+    assert "would be seen in 80 of 100 cases" in unclear
+    assert clear.startswith("best is better than a on mine: +")
+    # Nine systems as good as `a` make the best one's p nine times as large, and no smaller.
+    many = scores | {f"other {place}": noisy(pairs, 2.0, 10 + place) for place in range(8)}
+    more = compare_scores(systems_of(pairs, **many), samples=400).table.set_index("system")
+    assert more.loc["best", "adjusted"] == pytest.approx(10 * rows.loc["best", "p_value"])
+
+
+def test_the_deviation_behind_a_smallest_difference_is_that_over_drawn_files():
+    draw = np.random.default_rng(0)
+    gold = draw.standard_normal(60)
+    noise = [3.0, 2.0]
+    smallest, observed, is_clear = [], [], []
+    for _ in range(60):
+        pairs = Pairs.from_lists(
+            [f"a{row}" for row in range(60)], [f"b{row}" for row in range(60)], gold, scale=(-9, 9)
+        )
+        scores = {
+            name: gold + one * draw.standard_normal(60)
+            for name, one in zip("ab", noise, strict=True)
+        }
+        row = compare_scores(systems_of(pairs, **scores), samples=200).table.iloc[1]
+        smallest.append(row["smallest"])
+        observed.append(row["difference"])
+        is_clear.append(row["difference_low"] > 0)
+    deviations = np.array(smallest) / (1.959964 + 0.841621)
+    # Each file estimates how much the difference varies from file to file.
+    assert np.mean(deviations) == pytest.approx(np.std(observed), rel=0.3)
+    # So the share of clear intervals is that of a normal with this deviation.
+    share = ndtr(np.mean(observed) / np.std(observed) - 1.959964)
+    assert np.mean(is_clear) == pytest.approx(share, abs=0.15)
+
+
+def test_only_common_pairs_are_compared_and_the_others_are_counted(pairs: Pairs):
+    whole = report_pairs({"mine": (pairs, noisy(pairs, 1.0))})
+    part = report_pairs({"mine": (pairs, noisy(pairs, 2.0))})
+    shuffled = part.scores.iloc[5:].sample(frac=1, random_state=0)
+    systems = SystemScores(
+        {"a": [whole], "b": [Report(part.metrics, shuffled, part.rankings)]}, notes=["a guess"]
+    )
+    found = compare_scores(systems, samples=50)
+    assert found.table["pairs"].tolist() == [55, 55]
+    assert found.notes == ["a guess", "mine: 5 pairs that not every system scored are left out"]
+    kept = whole.scores.iloc[5:]
+    assert found.table["value"][0] == pytest.approx(
+        spearmanr(kept["gold"], kept["predicted"]).statistic
+    )
+    other = shuffled.assign(gold=shuffled["gold"] + (shuffled["pair_id"] == "7"))
+    wrong = SystemScores({"a": [whole], "b": [Report(part.metrics, other, part.rankings)]})
+    with pytest.raises(DataError, match=r"a and b have different gold, first of pair '7' \(1 pair"):
+        compare_scores(wrong, samples=5)
+    others = shuffled.assign(pair_id="x" + shuffled["pair_id"])
+    none = SystemScores({"a": [whole], "b": [Report(part.metrics, others, part.rankings.iloc[:0])]})
+    with pytest.raises(DataError, match="mine: a, b have no pair or query in common"):
+        compare_scores(none, samples=5)
+
+
+def test_constant_scores_are_stated_and_no_number(pairs: Pairs):
+    found = compare_scores(
+        systems_of(pairs, a=noisy(pairs, 1.0), flat=np.zeros(len(pairs))), samples=20
+    )
+    assert np.isnan(found.table["value"][1])
+    assert found.verdicts() == []
+    assert "flat" in found.to_html()
+    assert json.loads(found.to_json())["rows"][1]["value"] is None
+
+
+def ranked(values: dict[str, list[float]], suite: str = "docs") -> Report:
+    """Return a report of rankings alone: query -> the scores of three documents, graded 2, 1, 0."""
+    rows = [
+        (suite, query, f"{query}-{place}", query, f"text {place}", 2.0 - place, score)
+        for query, scores in values.items()
+        for place, score in enumerate(scores)
+    ]
+    table = pd.DataFrame(rows, columns=list(RANKING_COLUMNS[:-1]))
+    ranks = table.groupby("query_id")["score"].transform(lambda own: average_ranks(-own))
+    empty = pd.DataFrame(columns=["suite", "subset", "pair_id", "gold", "predicted"])
+    return Report(
+        {suite: {"n": len(table), "queries": len(values)}}, empty, table.assign(rank=ranks)
+    )
+
+
+def test_rankings_alone_are_compared_by_query():
+    queries = [f"q{number}" for number in range(8)]
+    right = {query: [3.0, 2.0, 1.0] for query in queries}
+    wrong = {query: [1.0, 2.0, 3.0] for query in queries}
+    found = compare_scores(SystemScores({"a": [ranked(wrong)], "b": [ranked(right)]}), samples=2000)
+    assert found.table["measure"].tolist() == ["ndcg", "ndcg"]
+    discounts = 1 / np.log2([2, 3, 4])
+    worst = (np.array([0, 1, 2]) @ discounts) / (np.array([2, 1, 0]) @ discounts)
+    assert found.table["value"].tolist() == pytest.approx([worst, 1.0])
+    # All eight differ in one direction: of 2 ** 8 changes of sign two are as large.
+    assert found.table["p_value"][1] == pytest.approx(2 / 2**8, abs=0.006)
+
+
+def test_a_sign_flip_test_counts_all_changes_of_sign():
+    differences = np.array([0.3, -0.1, 0.4, 0.2, 0.25, 0.05, -0.02, 0.15])
+    means = [
+        np.mean(differences * signs)
+        for signs in itertools.product([-1, 1], repeat=len(differences))
+    ]
+    exact = np.mean(np.abs(means) >= differences.mean() - 1e-12)
+    found = sign_flip_test(differences, samples=20_000)
+    assert found.difference == pytest.approx(differences.mean())
+    assert found.p_value == pytest.approx(exact, abs=0.01)
+    assert np.isnan(sign_flip_test([]).p_value)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.5, 0.9, 1.2, 3.0])
+def test_the_p_of_seeds_and_pairs_is_that_of_the_interval(shift: float):
+    draw = np.random.default_rng(3)
+    values = shift + draw.standard_normal(5)
+    draws = values[:, None] + 0.5 * draw.standard_normal(400) + 0.2 * draw.standard_normal((5, 400))
+    interval = hierarchical_interval(values, draws)
+    p = hierarchical_p(values, draws)
+    is_clear = not interval.low <= 0 <= interval.high
+    # The interval's part over pairs is a quantile, that of p is normal: not near the border.
+    if abs(p - 0.05) > 0.01:
+        assert (p < 0.05) == is_clear
+    assert np.isnan(hierarchical_p(values[:1], draws[:1]))
+
+
+def test_seeds_are_paired_and_an_encoder_is_compared_with_all(tmp_path: Path, pairs: Pairs):
+    for seed in (0, 1, 2):
+        write_run(tmp_path, SimCSEConfig.from_parameters("demo", seed, {}), 2.0)
+    for seed in (1, 2, 3):
+        write_run(tmp_path, CoSENTConfig.from_parameters("demo", seed, {}), 0.5)
+    found = views.compare_systems(tmp_path, samples=100)
+    rows = found.table.set_index("system")
+    assert found.baseline == "simcse"
+    assert (rows.loc["cosent", "seeds"], rows.loc["cosent", "paired_seeds"]) == (3, 2)
+    values = {
+        (row.label, row.seed): row.spearman
+        for row in views.finished_runs(tmp_path, "world-dev").itertuples()
+    }
+    wanted = np.mean([values["cosent", seed] - values["simcse", seed] for seed in (1, 2)])
+    assert rows.loc["cosent", "difference"] == pytest.approx(wanted)
+    two = views.compare_systems(["cosent", "simcse"], runs_root=tmp_path, samples=100)
+    assert two.baseline == "cosent", "the first source"
+    assert two.table["difference"][1] == pytest.approx(-wanted)
+
+
+def test_two_sources_of_one_system_join_their_suites_and_not_twice_the_same(pairs: Pairs):
+    first = systems_of(pairs, a=noisy(pairs, 1.0))
+    second = systems_of(make_pairs(name="other"), a=noisy(pairs, 1.0))
+    joined = join_systems([first, second])
+    assert joined.suites == ["mine", "other"]
+    assert len(joined.reports["a"][0].scores) == 120
+    with pytest.raises(DataError, match="two sources have scores of a on mine; rename"):
+        join_systems([first, systems_of(pairs, a=noisy(pairs, 2.0))])
+
+
+def test_an_average_is_that_of_its_sets():
+    sets = {name: make_pairs(30, name) for name in SEVEN_STS}
+    reports = {}
+    for name, spread in (("a", 3.0), ("b", 1.0)):
+        report = report_pairs({suite: (one, noisy(one, spread)) for suite, one in sets.items()})
+        of_average = {"sts-average": {"spearman": 0.0}}
+        reports[name] = [Report(report.metrics | of_average, report.scores, report.rankings)]
+    found = compare_scores(SystemScores(reports), suites=["sts-average"], samples=50)
+    single = compare_scores(SystemScores(reports), suites=SEVEN_STS, samples=50)
+    means = single.table.groupby("system")["value"].mean()
+    assert found.table["value"].tolist() == pytest.approx(means[["a", "b"]].tolist())
+    assert found.table["pairs"].tolist() == [210, 210]
+
+
+def test_the_command_prints_writes_and_refuses(tmp_path: Path):
+    names = {kind: tmp_path / f"c.{kind}" for kind in ("html", "latex", "csv")}
+    files = [word for kind, path in names.items() for word in (f"--{kind}", str(path))]
+    command = ["compare", "english-encoder", "word-overlap", "--on", "ladders-all"]
+    done = CliRunner().invoke(app, [*command, *files], catch_exceptions=False)
+    assert "word-overlap is worse than english-encoder on ladders-all: -" in done.output
+    assert "Holm's correction for 1 test." in done.output
+    assert "<table" in names["html"].read_text()
+    assert "\\toprule" in names["latex"].read_text()
+    numbers = pd.read_csv(names["csv"])
+    assert numbers["system"].tolist() == ["english-encoder", "word-overlap"]
+    printed = CliRunner().invoke(app, [*command, "--json"], catch_exceptions=False)
+    content = json.loads(printed.output)
+    assert content["rows"][1]["difference"] == pytest.approx(numbers["difference"][1])
+    with pytest.raises(SettingError, match="no system 'word' among"):
+        CliRunner().invoke(app, [*command, "--baseline", "word"], catch_exceptions=False)
