@@ -40,14 +40,13 @@ def compare(
     """
     names = [overrides_of([f"encoder={name}"], runs)["encoder"] for name in systems]
     compared = workbench.views.compare_systems(names, on or [], runs_root=runs, baseline=baseline)
-    for path, write in [
-        (html, compared.to_html),
-        (latex, compared.to_latex),
-        (csv, lambda: compared.table.to_csv(index=False)),
-    ]:
-        if path:
-            with reraise_os_error(path, "another file"):
-                path.write_text(write(), encoding="utf-8")
+    with reraise_os_error(html or latex or csv or Path(), "another file"):
+        if html:
+            workbench.views.comparison_page(html, compared)
+        if latex:
+            latex.write_text(compared.to_latex(), encoding="utf-8")
+        if csv:
+            compared.table.to_csv(csv, index=False)
     if as_json:
         echo(compared.to_json())
         return

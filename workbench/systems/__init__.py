@@ -4,5 +4,9 @@ A system is whatever scores pairs or ranks targets. None of this needs torch, ex
 an encoder."""
 
 from workbench.systems._compare import compare_scores as compare_scores
-from workbench.systems._scores import SystemScores as SystemScores, join_systems as join_systems
+from workbench.systems._scores import (
+    SystemScores as SystemScores,
+    join_systems as join_systems,
+    part_of as part_of,
+)
 from workbench.systems._verdicts import SystemComparison as SystemComparison

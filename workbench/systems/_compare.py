@@ -60,10 +60,9 @@ class _Read:
 
     def __init__(self, place: int, source: Any) -> None:
         self.source = source
-        config: Any = getattr(source, "config", None)  # of a run
-        is_trained = config is not None and config.method != BaselineConfig.method
-        self.seed = config.seed if is_trained else place
-        self.is_trained = is_trained
+        config: Any = getattr(source, "config", BaselineConfig())  # of a run
+        self.is_trained = config.method != BaselineConfig.method
+        self.seed = config.seed if self.is_trained else place
         self.metrics = part_of(source, "metrics")
         scores = part_of(source, "scores")
         self.scores_of = dict(iter(scores.groupby("suite", sort=False)))
@@ -130,7 +129,8 @@ def compare_scores(
             further = {key: metrics[key] for key in _SHOWN if key in metrics}
             rows.append({"suite": suite, **row, **further})
     table = pd.DataFrame(rows)
-    return SystemComparison(table.assign(adjusted=holm(table["p_value"])), base, alpha, notes)
+    adjusted = holm(table["p_value"])
+    return SystemComparison(table.assign(adjusted=adjusted), base, alpha, scores, notes)
 
 
 def _measure(suite: str, systems: _Systems, samples: int) -> _Measured:
@@ -265,7 +265,8 @@ def _row(name: str, measured: _Measured, baseline: str) -> dict[str, Any]:
     else:
         p_value = measured.test(name, baseline).p_value
         # Resamples without a correlation are left out.
-        smallest = _DETECTED * float(pd.Series(draws[0]).std())
+        spread: Any = pd.Series(draws[0]).std()
+        smallest = _DETECTED * spread
     numbers = [*_interval(differences, draws), p_value, smallest]
     return row | dict(zip(compared, numbers, strict=True))
 

@@ -3,11 +3,13 @@
 import html
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from workbench.systems._scores import SystemScores
 
 _TITLES = {
     "spearman": "Spearman",
@@ -32,12 +34,14 @@ class SystemComparison:
         baseline: The name of the system that all others are compared with.
         alpha: The level of a verdict.
         notes: Sentences on what was guessed and left out.
+        scores: What was compared, which views show.
     """
 
     table: pd.DataFrame
     baseline: str
     alpha: float
-    notes: list[str] = field(default_factory=list)
+    scores: SystemScores
+    notes: list[str]
 
     @property
     def caption(self) -> str:
@@ -113,7 +117,10 @@ class SystemComparison:
     def to_html(self) -> str:
         """Return all tables, verdicts and notes for a page."""
         parts = [
-            f"<h3>{html.escape(suite)}</h3>{texts.to_html(index=False, escape=True, border=0)}"
+            f"<h2>{html.escape(suite)}</h2>"
+            # As wide as it is, and a narrow page scrolls it.
+            f'<div style="overflow-x: auto" tabindex="0">'
+            f"{texts.to_html(index=False, escape=True, border=0)}</div>"
             for suite, texts in self.tables()
         ]
         sentences = [*self.verdicts(), *self.notes]

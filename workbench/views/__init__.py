@@ -59,7 +59,10 @@ from workbench.views.run_tables import (
 )
 from workbench.views.system_sources import (
     compare_systems as compare_systems,
+    comparison_html as comparison_html,
+    comparison_page as comparison_page,
     read_systems as read_systems,
+    score_scatter as score_scatter,
 )
 from workbench.views.watched import WatchedRanking as WatchedRanking
 from workbench.views.why import Why as Why

@@ -10,17 +10,27 @@ from workbench.errors import DataError
 from workbench.evaluation import Report, report_pairs
 from workbench.files import OWN_FILES, set_name
 from workbench.runs import Run, read_row
-from workbench.systems import SystemComparison, SystemScores, compare_scores, join_systems
+from workbench.systems import (
+    SystemComparison,
+    SystemScores,
+    compare_scores,
+    join_systems,
+    part_of,
+)
 from workbench.views import run_tables
-from workbench.views.encoders import label_encoders, scores_of
+from workbench.views._style import GREY, render, svg_image
+from workbench.views._table import STYLE_SHEET
+from workbench.views.encoders import Encoders, label_encoders, scores_of
+from workbench.views.export import write_page
 from workbench.views.pair_explorer import scores_in_order
 
 _PREDICTIONS = "*_predictions.json"  # mteb's files in its folder of predictions
+DRAWN_PAIRS = 1_000
 Datasets = dict[str, tuple[str | None, Pairs]]  # suite -> its name or file, if any, and its pairs
 
 
 def compare_systems(
-    sources: Sequence[str | Path] | str | Path,
+    sources: Encoders,
     on: Sequence[str] = (),
     *,
     runs_root: str | Path = "runs",
@@ -42,17 +52,15 @@ def compare_systems(
 
     The baseline of a folder of runs is the first SimCSE, otherwise the first label.
     """
-    if isinstance(sources, str | Path):
-        sources = [sources]
     scores = read_systems(sources, on, runs_root=runs_root, columns=columns)
-    if not baseline and len(sources) == 1:
+    if not baseline and isinstance(sources, str | Path):
         baseline = run_tables.default_baseline(list(scores.reports))
     suites = [set_name(name) for name in on if set_name(name) in scores.suites]
     return compare_scores(scores, suites=suites, baseline=baseline, alpha=alpha, samples=samples)
 
 
 def read_systems(
-    sources: Sequence[str | Path],
+    sources: Encoders,
     on: Sequence[str] = (),
     *,
     runs_root: str | Path = "runs",
@@ -74,7 +82,11 @@ def read_systems(
     Raises:
         DataError, RunError, EncoderError: A source cannot be read, or has other pairs.
     """
-    names = list(map(str, sources))
+    if isinstance(sources, str | Path):
+        sources = [sources]
+    # A mapping names its encoders; everything else has names of its own.
+    label_of = {str(source): label for label, source in label_encoders(sources).items()}
+    names = list(label_of)
     files = [name for name in names if name.endswith(OWN_FILES)]
     trec = [name for name in names if name not in files and Path(name).is_file()]
     parts: dict[str, SystemScores] = {}
@@ -86,8 +98,8 @@ def read_systems(
         from workbench.systems._trec import read_runs
 
         parts[trec[0]] = read_runs(trec, on[0] if on else "")
-    encoders = []
-    for name in names:
+    encoders = {}
+    for name, label in label_of.items():
         if name in files or name in trec:
             continue
         if any(Path(name).glob(_PREDICTIONS)):
@@ -97,12 +109,55 @@ def read_systems(
         elif runs := _runs_of(name, runs_root):
             parts[name] = SystemScores({label: _reports(own, on) for label, own in runs.items()})
         else:
-            encoders.append(name)
+            encoders[label] = name
     if encoders:
         data = _datasets(on, parts)
-        for label, encoder in label_encoders(encoders).items():
+        for label, encoder in encoders.items():
             parts[encoder] = SystemScores({label: [_score(encoder, data)]}, _pairs_of(data))
     return join_systems(parts[name] for name in names if name in parts)
+
+
+def comparison_html(compared: SystemComparison) -> str:
+    """Return the tables, verdicts and notes of a comparison, and the scores against gold."""
+    drawings = [score_scatter(compared.scores, suite) for suite, _ in compared.tables()]
+    return compared.to_html() + "".join(drawings)
+
+
+def comparison_page(path: str | Path, compared: SystemComparison) -> Path:
+    """Write a comparison as a page that needs no network, and return its path."""
+    title = f"Comparison of {', '.join(compared.scores.reports)}"
+    html = comparison_html(compared)
+    page = render("compare.html", title=title, html=html, style=STYLE_SHEET, script="")
+    return write_page(path, page)
+
+
+def score_scatter(scores: SystemScores, suite: str) -> str:
+    """Return a drawing of scores against gold, a panel for each system, as HTML of an image.
+
+    Of more than `DRAWN_PAIRS` pairs as many are drawn at random, the same for every system; each
+    panel is as high as its own scores.
+    """
+    panels = []
+    for name, report in scores.first.items():
+        table = part_of(report, "scores")
+        rows = table[table["suite"] == suite]
+        if len(rows):
+            drawn = rows.sample(min(DRAWN_PAIRS, len(rows)), random_state=0)
+            gold = _between_ends(drawn["gold"], rows["gold"])
+            score = _between_ends(drawn["predicted"], rows["predicted"])
+            panels.append((name, list(zip(gold, score, strict=True))))
+            low, high = rows["gold"].min(), rows["gold"].max()
+    if not panels:
+        return ""
+    alt = f"scores against gold on {suite}: {', '.join(name for name, _ in panels)}"
+    drawing = render("scatter.svg", panels=panels, low=low, high=high, alt=alt, grey=GREY)
+    return svg_image(drawing, alt)
+
+
+def _between_ends(values: Any, everything: Any) -> Any:
+    """Return values as shares of the way from the smallest to the largest; 0 if all are equal."""
+    low, high = everything.min(), everything.max()
+    return (values - low) / ((high - low) or 1)
 
 
 def _datasets(on: Sequence[str], parts: dict[str, SystemScores]) -> Datasets:
