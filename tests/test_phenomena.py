@@ -11,9 +11,11 @@ from scipy.stats import permutation_test
 
 from workbench.config import CompCSEConfig, CoSENTConfig, SimCSEConfig, TrainingConfig
 from workbench.data import Pairs, load_pairs
-from workbench.errors import DataError
+from workbench.errors import DataError, SettingError
+from workbench.evaluation import report_pairs
 from workbench.metrics import holm, seed_interval, spearman
 from workbench.runs import Run
+from workbench.systems import SystemScores
 from workbench.views import Phenomena, finished_runs, phenomena
 from workbench.views.phenomena import SECOND, ranked_right
 from workbench.views.run_tables import BEFORE
@@ -354,3 +356,25 @@ def test_what_would_take_hours_or_gigabytes_is_refused(
     )
     with pytest.raises(DataError, match=words):
         phenomena(finished_runs(root, str(suite)), file)
+
+
+def test_systems_from_elsewhere_have_the_shares_of_their_scores():
+    pairs = load_pairs("ladders-all")
+    draw = np.random.default_rng(0)
+    good = pairs.gold + 0.5 * draw.standard_normal(len(pairs))
+    poor = pairs.gold + 3.0 * draw.standard_normal(len(pairs))
+    reports = {
+        name: [report_pairs({pairs.name: (pairs, scores)})]
+        for name, scores in (("poor", poor), ("good", good))
+    }
+    systems = SystemScores(reports, {pairs.name: pairs})
+    found = phenomena(systems)
+    assert found.baseline == "poor"
+    table = found.table.set_index(["label", "relation"])
+    relation = pairs.extra["relation"][0]
+    of_relation = np.array(pairs.extra["relation"]) == relation
+    shares = ranked_right(pairs, good)[of_relation, 0]
+    assert table.loc[("good", relation), "share"] == pytest.approx(np.nanmean(shares))
+    assert (found.table.loc[found.table["label"] == "good", "difference"] > 0).all()
+    with pytest.raises(SettingError, match="no system 'best' among those compared"):
+        phenomena(systems, baseline="best")

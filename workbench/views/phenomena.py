@@ -1,7 +1,7 @@
 """Compare which kinds of targets methods rank right: paraphrases, negations, role swaps, ..."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,17 @@ import pandas as pd
 
 from workbench.config import BaselineConfig
 from workbench.data import Pairs, load_pairs
-from workbench.errors import DataError
+from workbench.errors import DataError, SettingError, unknown_name
+from workbench.files import set_name
 from workbench.metrics import hierarchical_interval, holm
 from workbench.runs import Run
+from workbench.systems import SystemScores
 from workbench.views._style import framed, number_class, render, shortened
 from workbench.views._table import Panel, View, or_problem
 from workbench.views.comparison import baseline_of, with_base
 from workbench.views.limits import MOST_QUERIES, MOST_RELATIONS, MOST_TARGETS, require_at_most
 from workbench.views.notebooks import table_html
+from workbench.views.pair_explorer import scores_in_order
 from workbench.views.run_tables import BEFORE, pairs_of, rows_by_suite
 
 SECOND = "second grader"  # the label of the column score_second
@@ -64,7 +67,7 @@ def _signs_between(values: np.ndarray) -> np.ndarray:
 
 
 def phenomena(
-    runs: pd.DataFrame,
+    runs: pd.DataFrame | SystemScores,
     suite: str | Path = "ladders-all",
     baseline: str = "",
     *,
@@ -73,11 +76,12 @@ def phenomena(
     """Compare by relation which targets each method ranks right.
 
     Args:
-        runs: As `finished_runs` returns them, scored on the suite.
+        runs: As `finished_runs` returns them, scored on the suite; or systems with the suite's
+            pairs, such as `compare_systems(...).scores`.
         suite: A set, or your own file, of scored pairs with a column `relation`; a column
             `score_second` has the grades of a second person, whose shares are the ceiling as far
             as enough targets have one.
-        baseline: As for `paired_tests`.
+        baseline: As for `paired_tests`; of systems by default the first.
         alpha: Chance of any false mark if other queries were drawn and the seeds stayed the same.
 
     Returns:
@@ -87,8 +91,13 @@ def phenomena(
         DataError: The pairs have no relation or cannot be read, or a run did not score them.
         SettingError: The baseline is unknown.
     """
-    name = baseline_of(runs, baseline)
-    pairs = pairs_of(runs, suite) if isinstance(suite, str) else load_pairs(suite)
+    of_systems = isinstance(runs, SystemScores)
+    if of_systems:
+        name = baseline or next(iter(runs.reports))
+        pairs = _pairs_of_systems(runs, str(suite))
+    else:
+        name = baseline_of(runs, baseline)
+        pairs = pairs_of(runs, suite) if isinstance(suite, str) else load_pairs(suite)
     if "relation" not in pairs.extra:
         raise DataError(f"{pairs.name}: its pairs have no column relation")
     relations = set(pairs.extra["relation"])
@@ -98,25 +107,18 @@ def phenomena(
     remedy = "take a sample of them"
     require_at_most(len(targets), MOST_QUERIES, "queries", remedy)
     require_at_most(max(targets.values()), MOST_TARGETS, "targets of one query", remedy)
-    stage = BEFORE if name == BEFORE else ""
-    compared = with_base(runs, name)
-    # A baseline with one run is compared with several: its shares are computed once.
-    base_shares = {path: _shares(pairs, path, stage) for path in compared["base"].unique()}
+    if of_systems:
+        compared = _compare_systems(runs, pairs, name)
+    else:
+        compared = _compare_runs(runs, pairs, name)
     shares = Shares()
     bases = Shares()
     gaps = Shares()  # label -> [seeds, n], the differences from the baseline
-    if base_shares:
-        shares[name] = np.mean(list(base_shares.values()), axis=0)
-    is_fixed = set(runs.loc[runs["label"] == name, "method"]) == {BaselineConfig.method}
-    for label, group in compared.groupby("label", sort=False):
-        own = np.stack([_shares(pairs, path, "") for path in group["path"]])
-        base = np.stack([base_shares[path] for path in group["base"]])
+    for label, own, base in compared:
         shares[label] = own.mean(axis=0)
-        bases[label] = base.mean(axis=0)
-        gaps[label] = (own - base)[:, :, 0]
-        # Seeds that are compared with one trained run depend on it: they count as one seed.
-        if not (is_fixed or group["base"].is_unique):
-            gaps[label] = gaps[label].mean(axis=0, keepdims=True)
+        if base is not None:
+            bases[label] = base.mean(axis=0)
+            gaps[label] = (own - base)[:, :, 0]
     if any(pairs.extra.get("score_second", ())):
         shares[SECOND] = ranked_right(pairs, _second_grades(pairs))
     table = _relation_table(pairs, shares, gaps)
@@ -128,6 +130,52 @@ def phenomena(
     is_clear = (table["adjusted"] < alpha) & excludes_zero
     table["verdict"] = np.sign(table["difference"]).where(is_clear, 0).astype(int)
     return Phenomena(table, pairs, shares, bases, baseline=name, alpha=alpha)
+
+
+def _compare_runs(
+    runs: pd.DataFrame, pairs: Pairs, baseline: str
+) -> Iterator[tuple[str, np.ndarray, np.ndarray | None]]:
+    """Yield each label with its shares and those of the baseline, [seeds, n, 3]; it comes first.
+
+    The baseline itself is compared with nothing: None.
+    """
+    stage = BEFORE if baseline == BEFORE else ""
+    compared = with_base(runs, baseline)
+    # A baseline with one run is compared with several: its shares are computed once.
+    base_shares = {path: _shares(pairs, path, stage) for path in compared["base"].unique()}
+    if base_shares:
+        yield baseline, np.stack(list(base_shares.values())), None
+    is_fixed = set(runs.loc[runs["label"] == baseline, "method"]) == {BaselineConfig.method}
+    for label, group in compared.groupby("label", sort=False):
+        own = np.stack([_shares(pairs, path, "") for path in group["path"]])
+        base = np.stack([base_shares[path] for path in group["base"]])
+        # Seeds that are compared with one trained run depend on it: they count as one seed.
+        if not (is_fixed or group["base"].is_unique):
+            own = own.mean(axis=0, keepdims=True)
+            base = base.mean(axis=0, keepdims=True)
+        yield str(label), own, base
+
+
+def _compare_systems(
+    systems: SystemScores, pairs: Pairs, baseline: str
+) -> Iterator[tuple[str, np.ndarray, np.ndarray | None]]:
+    """Yield the same of systems, by the scores of their first seed."""
+    suite = set_name(pairs.name)
+    shares = {}
+    for name, report in systems.first.items():
+        scores = scores_in_order(name, report, pairs, suite)
+        shares[name] = ranked_right(pairs, scores)[None]
+    if baseline not in shares:
+        raise SettingError(unknown_name("system", baseline, shares, "among those compared"))
+    yield baseline, shares[baseline], None
+    for name, own in shares.items():
+        if name != baseline:
+            yield name, own, shares[baseline]
+
+
+def _pairs_of_systems(systems: SystemScores, suite: str) -> Pairs:
+    """Return the pairs of a suite that came with the scores, otherwise those of this name."""
+    return systems.pairs.get(set_name(suite)) or load_pairs(suite)
 
 
 def _relation_table(pairs: Pairs, shares: Shares, gaps: Shares) -> Any:
