@@ -3,4 +3,6 @@
 A system is whatever scores pairs or ranks targets. None of this needs torch, except to score with
 an encoder."""
 
+from workbench.systems._mteb import read_mteb as read_mteb, write_mteb as write_mteb
 from workbench.systems._scores import SystemScores as SystemScores, join_systems as join_systems
+from workbench.systems._tables import read_score_file as read_score_file

@@ -1,0 +1,121 @@
+"""Predictions that mteb wrote, and scores of runs as mteb's results."""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbench.data import TRANSFER, Pairs, load_pairs
+from workbench.data._catalogue import TABLES
+from workbench.errors import DataError
+from workbench.evaluation import report_pairs
+from workbench.files import Facts, write_json
+from workbench.metrics import spearman
+from workbench.runs import Run
+from workbench.systems._scores import SystemScores
+
+_ENDING = "_predictions.json"
+# As mteb calls scores of which larger is closer; the first that a task has is taken.
+_SCORES = ("cosine_scores", "similarity_scores")
+
+
+def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> SystemScores:
+    """Return the scores of pairs that mteb wrote with `mteb.evaluate(prediction_folder=...)`.
+
+    Each model needs a folder of its own: in one folder, mteb keeps the name of the first model and
+    the scores of the last. A system is called by its folder below `path`, otherwise by its model.
+    Predictions that are no scores of known pairs are left out, which `notes` says.
+
+    Args:
+        path: A file TASK_predictions.json, or a folder that has such files at any depth.
+        on: The pairs of the task in its order, with gold: a set, its name or a file. By default the
+            set of the catalogue that has the same pairs.
+
+    Raises:
+        DataError: A file is damaged, its scores are not those of the pairs, or no file has any.
+    """
+    root = Path(path)
+    files = sorted(root.rglob(f"*{_ENDING}")) if root.is_dir() else [root]
+    suites: dict[str, Pairs] = {}
+    scored: dict[str, Facts] = defaultdict(dict)
+    notes: Facts = {f"mteb calls its files TASK{_ENDING}": ""} if not files else {}
+    for file in files:
+        task = file.name.removesuffix(_ENDING)
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            system = content.pop("mteb_model_meta")["model_name"]
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
+            raise DataError(
+                f"{file} is no file of predictions ({problem!r}); mteb 2 writes them with "
+                "evaluate(prediction_folder=FOLDER)"
+            ) from None
+        if file.parent not in (root, root.parent):
+            system = file.parent.relative_to(root).as_posix()
+        for subset, splits in content.items():
+            for split, predictions in splits.items():
+                part = f"{task} ({subset}, {split})"
+                suite = on or TABLES["mteb"].get(task, {}).get(split)
+                key = next((key for key in _SCORES if key in predictions), None)
+                if not suite or not key:
+                    why = "no set of the catalogue has its pairs; give them in its order, --on FILE"
+                    notes[f"{part} left out: {why if key else 'no scores of pairs'}"] = ""
+                    continue
+                pairs = suite if isinstance(suite, Pairs) else load_pairs(suite)
+                values = np.asarray(predictions[key], dtype=float)
+                is_other = len(values) != len(pairs) or pairs.name in scored[system]
+                if is_other or not np.isfinite(values).all():
+                    raise DataError(
+                        f"{file}: {part} has {len(values)} scores, for the {len(pairs)} pairs of "
+                        f"{pairs.name}; there must be one finite score for each pair, in one part"
+                    )
+                suites[pairs.name] = pairs
+                scored[system][pairs.name] = (pairs, values)
+                notes[f"{part}: {key}, with the gold of {pairs.name} in its order"] = ""
+    if not suites:
+        raise DataError(f"{path}: no scores of known pairs; {'; '.join(notes)}")
+    reports = {system: [report_pairs(own)] for system, own in scored.items()}
+    return SystemScores(reports, suites, list(notes))
+
+
+def write_mteb(run: Run, folder: str | Path) -> list[Path]:
+    """Write the scores of a finished run as mteb's results; return the paths.
+
+    They are in FOLDER/results/MODEL/REVISION/, which `mteb.ResultCache(FOLDER).load_results()`
+    reads. A suite that mteb does not have is a task of its own name. `mteb_version` is null, since
+    mteb has not made the scores, and `dataset_revision` names our set with its checksum: its texts
+    are those of SentEval.
+
+    Raises:
+        RunError: The run is not finished, or damaged.
+    """
+    facts = run.facts()
+    tasks = {}
+    for task, sets in TABLES["mteb"].items():
+        tasks |= {suite: (task, split) for split, suite in sets.items()}
+    model = {"name": f"ranking-workbench/{facts['method']}", "revision": run.path.name}
+    place = Path(folder, "results", model["name"].replace("/", "__"), model["revision"])
+    files: Facts = {"model_meta": model}
+    groups: Any = run.scores().groupby("suite", sort=False)
+    for suite, rows in groups:
+        if suite in TRANSFER:
+            continue
+        task, split = tasks.get(suite, (suite, "test"))
+        value = spearman(rows["gold"], rows["predicted"])
+        checksum = facts.get("inputs", {}).get(suite, {}).get("sha256", "")
+        empty = {
+            "task_name": task,
+            "dataset_revision": f"{suite} {checksum[:12]}",
+            "mteb_version": None,
+            "evaluation_time": None,
+            "scores": {},
+        }
+        result = files.setdefault(task, empty)
+        language = "cmn-Hans" if suite.startswith("zh-") else "eng-Latn"
+        scores = {"main_score": value, "cosine_spearman": value, "hf_subset": "default"}
+        result["scores"][split] = [{**scores, "languages": [language]}]
+    place.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        write_json(place / f"{name}.json", content)
+    return [place / f"{name}.json" for name in files]
