@@ -38,45 +38,70 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
     """
     root = Path(path)
     files = sorted(root.rglob(f"*{_ENDING}")) if root.is_dir() else [root]
+    known = load_pairs(on) if isinstance(on, str | Path) else on
     suites: dict[str, Pairs] = {}
     scored: dict[str, Facts] = defaultdict(dict)
-    notes: Facts = {f"mteb calls its files TASK{_ENDING}": ""} if not files else {}
+    notes: Facts = {}  # each once
     for file in files:
-        task = file.name.removesuffix(_ENDING)
-        try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-            system = content.pop("mteb_model_meta")["model_name"]
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
-            raise DataError(
-                f"{file} is no file of predictions ({problem!r}); mteb 2 writes them with "
-                "evaluate(prediction_folder=FOLDER)"
-            ) from None
+        system, content = _read_predictions(file)
         if file.parent not in (root, root.parent):
             system = file.parent.relative_to(root).as_posix()
+        task = file.name.removesuffix(_ENDING)
         for subset, splits in content.items():
             for split, predictions in splits.items():
                 part = f"{task} ({subset}, {split})"
-                suite = on or TABLES["mteb"].get(task, {}).get(split)
-                key = next((key for key in _SCORES if key in predictions), None)
-                if not suite or not key:
-                    why = "no set of the catalogue has its pairs; give them in its order, --on FILE"
-                    notes[f"{part} left out: {why if key else 'no scores of pairs'}"] = ""
+                try:
+                    pairs = known or _find_pairs(task, split)
+                    key, values = _find_scores(predictions, pairs)
+                except DataError as problem:
+                    notes[f"{part} left out: {problem}"] = ""
                     continue
-                pairs = suite if isinstance(suite, Pairs) else load_pairs(suite)
-                values = np.asarray(predictions[key], dtype=float)
-                is_other = len(values) != len(pairs) or pairs.name in scored[system]
-                if is_other or not np.isfinite(values).all():
+                if pairs.name in scored[system]:
                     raise DataError(
-                        f"{file}: {part} has {len(values)} scores, for the {len(pairs)} pairs of "
-                        f"{pairs.name}; there must be one finite score for each pair, in one part"
+                        f"{file}: {part} is not the only one with as many scores as {pairs.name} "
+                        "has pairs; give the path of one file, with one such part"
                     )
                 suites[pairs.name] = pairs
                 scored[system][pairs.name] = (pairs, values)
-                notes[f"{part}: {key}, with the gold of {pairs.name} in its order"] = ""
+                notes[f"{part}: {key}, and the gold of {pairs.name}, in its order"] = ""
     if not suites:
-        raise DataError(f"{path}: no scores of known pairs; {'; '.join(notes)}")
-    reports = {system: [report_pairs(own)] for system, own in scored.items()}
+        raise DataError(f"{path}: no file *{_ENDING} has scores of known pairs; {'; '.join(notes)}")
+    reports = {system: [report_pairs(own)] for system, own in scored.items() if own}
     return SystemScores(reports, suites, list(notes))
+
+
+def _read_predictions(file: Path) -> tuple[str, Facts]:
+    """Return the model of a file, and subset -> split -> predictions."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return content.pop("mteb_model_meta")["model_name"], content
+    except (OSError, ValueError, LookupError, TypeError) as problem:
+        raise DataError(
+            f"{file} is no file of predictions ({problem!r}); mteb 2 writes them with "
+            "evaluate(..., prediction_folder=FOLDER)"
+        ) from None
+
+
+def _find_pairs(task: str, split: str) -> Pairs:
+    """Return the set of the catalogue that has the pairs of a task."""
+    suite = TABLES["mteb"].get(task, {}).get(split)
+    if not suite:
+        raise DataError("no set of the catalogue has its pairs; give them with --on FILE")
+    return load_pairs(suite)
+
+
+def _find_scores(predictions: Any, pairs: Pairs) -> tuple[str, np.ndarray]:
+    """Return the name of the scores that were taken, and these, [n]."""
+    for key in _SCORES:
+        if key in predictions:
+            values = np.asarray(predictions[key], dtype=float)
+            if len(values) == len(pairs) and np.isfinite(values).all():
+                return key, values
+            raise DataError(
+                f"{np.isfinite(values).sum()} finite scores of {len(values)}, and {pairs.name} has "
+                f"{len(pairs)} pairs; give the rows of the task, in its order, with --on FILE"
+            )
+    raise DataError("it has no scores of pairs")
 
 
 def write_mteb(run: Run, folder: str | Path) -> list[Path]:

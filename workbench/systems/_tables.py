@@ -10,7 +10,6 @@ Which column is what follows from `columns`, otherwise from these rules:
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import pandas as pd
 from workbench.data import CATALOGUE, Pairs, load_pairs
 from workbench.data._roles import Roles, match_columns, plain_name
 from workbench.data._sets import take_rows
-from workbench.data._tables import read_own
+from workbench.data._tables import Table, read_own
 from workbench.errors import DataError
 from workbench.evaluation import report_pairs
 from workbench.files import set_name
@@ -66,10 +65,8 @@ def read_score_file(
     if on is None:
         rows: Any = tables.pop(0)
         pairs = load_pairs(files[0], columns=rows.attrs["columns"])
-        # Those without gold are left out.
+        # A pair has the number of its row; those without gold are left out.
         rows = rows.iloc[list(map(int, pairs.pair_id))].reset_index(drop=True)
-        if _ID in rows:
-            pairs = replace(pairs, pair_id=rows[_ID].tolist())
     else:
         pairs = on if isinstance(on, Pairs) else load_pairs(on)
         rows = pd.DataFrame({_TEXTS: list(zip(*pairs.texts, strict=True))})
@@ -88,10 +85,10 @@ def read_score_file(
             f"no pair has a score of every system: {'; '.join(notes)}; the ids, texts and gold of "
             "a pair must be the same in all files"
         )
-    left_out = f"{len(pairs) - len(rows)} pairs without a score of every system left out"
     if len(rows) < len(pairs):
-        notes.append(left_out)
-        pairs = take_rows(pairs, rows[_ROW].to_numpy(), f" ({left_out})", left_out)
+        left_out = len(pairs) - len(rows)
+        notes.append(f"{left_out} of {len(pairs)} pairs left out, without a score of every system")
+        pairs = take_rows(pairs, rows[_ROW].to_numpy(), f"; {notes[-1]}", notes[-1])
     reports = {name: [report_pairs({pairs.name: (pairs, rows[name])})] for name in systems}
     return SystemScores(reports, {pairs.name: pairs}, notes)
 
@@ -107,32 +104,22 @@ def _read_rows(path: str | Path, chosen: dict[str, str], *, has_gold: bool) -> p
     sides = [*matches["sentence1"][:1], *matches["sentence2"][:1]]
     # In the order of the usual names; one that a user chose is the only one.
     golds = matches["score"]
-    is_sure = {column: plain_name(column) not in _GOLD_OR_SYSTEM for column in golds}
-    sure = [column for column in golds if is_sure[column] or column in chosen.values()]
-    systems = {}
-    unread = []
-    for column, texts in table.columns.items():
-        if column in (own_id, *sides, *sure):
-            continue
-        numbers = pd.Series(table.numbers(column))
-        wrong = np.flatnonzero(numbers.isna() & (pd.Series(texts).str.strip() != ""))
-        if _NO_SYSTEM.fullmatch(column) or numbers.count() <= len(wrong):
-            unread.append(column)
-            continue
-        for row in wrong:
-            raise DataError(
-                f"{table.at(int(row))}: {column} is {texts[row]!r}, not a finite number; correct "
-                "it, or leave it empty to leave out the pair"
-            )
-        systems[column] = numbers
+    is_either = {column: plain_name(column) in _GOLD_OR_SYSTEM for column in golds}
+    sure = [column for column in golds if column in chosen.values() or not is_either[column]]
+    if len(sure) > 1:
+        raise DataError(
+            f"{table.where}: gold could be {' or '.join(sure)}; choose with --columns gold=NAME"
+        )
+    systems, unread = _find_systems(table, {own_id, *sides, *sure})
     if not sure and has_gold and len(systems) == 1:
         golds = []
     gold = next(iter(sure or golds), "")
     systems.pop(gold, None)
     if not systems:
+        first = ", ".join(f"{name} {table.columns[name][0]!r}" for name in unread)
         raise DataError(
-            f"{table.where}: no column holds a system's scores, as numbers with a decimal point; "
-            f"the first row is {', '.join(cells[0] for cells in table.columns.values())}"
+            f"{table.where}: no column has a system's scores, beside gold = {gold or '?'}; write "
+            f"them as numbers with a decimal point (not read: {first or 'nothing'})"
         )
     rows = pd.DataFrame(systems)
     if len(systems) == 1 and _ANY_SYSTEM.fullmatch(plain_name(*systems)):
@@ -152,6 +139,29 @@ def _read_rows(path: str | Path, chosen: dict[str, str], *, has_gold: bool) -> p
     if gold:
         rows[_GOLD] = pd.Series(table.numbers(gold)).round(4)
     return rows
+
+
+def _find_systems(table: Table, taken: set[str]) -> tuple[dict[str, pd.Series], list[str]]:
+    """Return the columns with scores, nan for an empty cell, and the names of those that are not.
+
+    Raises DataError for a cell of the former that is neither empty nor a finite number."""
+    systems = {}
+    unread = []
+    for column, texts in table.columns.items():
+        if column in taken:
+            continue
+        numbers = pd.Series(table.numbers(column))
+        wrong = np.flatnonzero(numbers.isna() & (pd.Series(texts).str.strip() != ""))
+        if _NO_SYSTEM.fullmatch(column) or numbers.count() <= len(wrong):
+            unread.append(column)
+            continue
+        for row in wrong:
+            raise DataError(
+                f"{table.at(int(row))}: {column} is {texts[row]!r}, not a finite number; correct "
+                "it, or leave it empty to leave out the pair"
+            )
+        systems[column] = numbers
+    return systems, unread
 
 
 def _join(rows: pd.DataFrame, table: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
