@@ -73,23 +73,26 @@ def read_score_file(
         own_id = next(filter(_ROW_ID.fullmatch, pairs.extra), "")
         # A row of a file without ids has a number, which says nothing about ids elsewhere.
         if own_id or pairs.name in CATALOGUE:
-            rows[_ID] = pairs.extra.get(own_id, pairs.pair_id)
+            rows[_ID] = _plain_ids(pairs.extra.get(own_id, pairs.pair_id))
     rows[_GOLD] = pairs.gold.round(4)
     rows[_ROW] = range(len(pairs))
     for table in tables:
-        rows = _join(rows, table, notes)
+        rows = _join_table(rows, table, notes)
     systems = [name for name in rows if isinstance(name, str)]
     rows = rows.dropna(subset=systems)
     if rows.empty:
         raise DataError(
-            f"no pair has a score of every system: {'; '.join(notes)}; the ids, texts and gold of "
-            "a pair must be the same in all files"
+            "no pair has a score of every system; its id, texts and gold must be the same in all "
+            f"files ({'; '.join(notes)})"
         )
     if len(rows) < len(pairs):
         left_out = len(pairs) - len(rows)
         notes.append(f"{left_out} of {len(pairs)} pairs left out, without a score of every system")
         pairs = take_rows(pairs, rows[_ROW].to_numpy(), f"; {notes[-1]}", notes[-1])
-    reports = {name: [report_pairs({pairs.name: (pairs, rows[name])})] for name in systems}
+    try:
+        reports = {name: [report_pairs({pairs.name: (pairs, rows[name])})] for name in systems}
+    except ValueError as problem:
+        raise DataError(f"{pairs.source}: {problem}") from None
     return SystemScores(reports, {pairs.name: pairs}, notes)
 
 
@@ -115,6 +118,12 @@ def _read_rows(path: str | Path, chosen: dict[str, str], *, has_gold: bool) -> p
         golds = []
     gold = next(iter(sure or golds), "")
     systems.pop(gold, None)
+    if not (has_gold or (gold and len(sides) == 2)):
+        raise DataError(
+            f"{table.where}: it lacks {'gold' if len(sides) == 2 else 'two texts'} (columns: "
+            f"{', '.join(table.columns)}); choose with --columns sentence1=NAME,sentence2=NAME,"
+            "gold=NAME, or give the pairs with --on FILE"
+        )
     if not systems:
         first = ", ".join(f"{name} {table.columns[name][0]!r}" for name in unread)
         raise DataError(
@@ -125,10 +134,11 @@ def _read_rows(path: str | Path, chosen: dict[str, str], *, has_gold: bool) -> p
     if len(systems) == 1 and _ANY_SYSTEM.fullmatch(plain_name(*systems)):
         rows.columns = [set_name(path)]
     note = f"{table.where}: systems = {', '.join(rows)}; gold = {gold or 'that of the pairs'}"
+    rows.attrs["where"] = table.where
     rows.attrs["columns"] = chosen | ({"score": gold} if len(golds) > 1 else {})
     rows.attrs["note"] = f"{note}; not read: {', '.join(unread)}" if unread else note
     if own_id:
-        rows[_ID] = [name.strip().removesuffix(".0") for name in table.columns[own_id]]
+        rows[_ID] = _plain_ids(table.columns[own_id])
         for row in np.flatnonzero(rows[_ID].duplicated()):
             raise DataError(
                 f"{table.at(int(row))}: {own_id} {rows[_ID][row]} occurs twice; give each pair an "
@@ -139,6 +149,11 @@ def _read_rows(path: str | Path, chosen: dict[str, str], *, has_gold: bool) -> p
     if gold:
         rows[_GOLD] = pd.Series(table.numbers(gold)).round(4)
     return rows
+
+
+def _plain_ids(ids: list[str]) -> list[str]:
+    """Return ids without the ".0" that a column of whole numbers with a gap gets from pandas."""
+    return [name.strip().removesuffix(".0") for name in ids]
 
 
 def _find_systems(table: Table, taken: set[str]) -> tuple[dict[str, pd.Series], list[str]]:
@@ -164,20 +179,25 @@ def _find_systems(table: Table, taken: set[str]) -> tuple[dict[str, pd.Series], 
     return systems, unread
 
 
-def _join(rows: pd.DataFrame, table: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+def _join_table(rows: pd.DataFrame, table: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Return rows with the scores that the rows of another file have for them."""
+    where = table.attrs["where"]
     shared = [key for key in (_ID, _TEXTS, _GOLD) if key in rows and key in table]
-    where = table.attrs["note"]
     if shared in ([], [_GOLD]):
         raise DataError(f"{where}: it lacks a column id or both texts, by which rows are matched")
+    for system in rows.columns.intersection(table.columns).difference(shared):
+        raise DataError(
+            f"{where}: another file has a system {system}, too; rename its column, or the file if "
+            "the system is called by it"
+        )
     # Equal texts with equal scores are one row.
     others = table.drop_duplicates().reset_index(names=_OTHER)
-    try:
-        joined = rows.merge(others, "left", shared, suffixes=(None, None), validate="m:1")
-    except ValueError as problem:
+    for row in np.flatnonzero(others.duplicated(shared)):
         raise DataError(
-            f"{where}: {problem}; a system needs a name of its own, and a pair one score or an id"
-        ) from None
+            f"{where}: {others[shared[0]][row]} occurs twice with other scores; add to all files a "
+            "column id"
+        )
+    joined = rows.merge(others, "left", shared)
     unused = len(others) - joined.pop(_OTHER).nunique()
     if unused:
         notes.append(f"{where}: {unused} rows left out, whose id, texts or gold no other file has")
