@@ -3,6 +3,7 @@ from . import (
     metrics as metrics,
     runs as runs,
     sweeps as sweeps,
+    systems as systems,
     teaching as teaching,
     views as views,
 )

@@ -1,4 +1,4 @@
-"""The commands about finished runs: runs, show, power, rm, push."""
+"""The commands about finished runs: runs, show, power, rm, export, push."""
 
 import json
 import math
@@ -11,9 +11,11 @@ import workbench
 from workbench.commands.options import RunName, Runs, Words
 from workbench.commands.output import echo, print_scores, print_table, warn_of
 from workbench.config import CONFIGS
-from workbench.errors import RunError, SettingError
+from workbench.errors import RunError, SettingError, unknown_name
 
 runs_app = Typer()
+# The format of another tool -> the function of `systems` that writes a run into a folder in it.
+_WRITERS = {"mteb": "write_mteb"}
 
 
 @runs_app.command("runs")
@@ -147,6 +149,21 @@ def remove(
             )
     workbench.runs.remove_runs(chosen, runs)
     echo(f"removed {len(chosen)} run(s)")
+
+
+@runs_app.command()
+def export(
+    name: RunName,
+    folder: Annotated[str, Argument(help="Where to write; created if it is missing.")],
+    to: Annotated[str, Option(help=f"The format: {', '.join(_WRITERS)}.")],
+    runs: Runs = "runs",
+) -> None:
+    """Write the scores of a finished run in the format of another tool."""
+    if to not in _WRITERS:
+        raise SettingError(unknown_name("format", to, _WRITERS, "for --to"))
+    write = getattr(workbench.systems, _WRITERS[to])
+    for path in write(workbench.runs.find_run(name, runs), folder):
+        echo(path)
 
 
 @runs_app.command()

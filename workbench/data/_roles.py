@@ -38,7 +38,7 @@ def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
     """Return every kind that a table can be read as, the fullest first.
 
     Raises DataError if there is none."""
-    matches = {kind: _match_columns(kind, table, chosen) for kind in ROLES}
+    matches = {kind: match_columns(kind, table, chosen) for kind in ROLES}
     kinds: list[Kind] = [kind for kind in ROLES if all(matches[kind].values())]
     if not kinds:
         nearest = max(ROLES, key=lambda kind: sum(map(bool, matches[kind].values())))
@@ -58,7 +58,7 @@ def read_roles(
 
     kind: By default the fullest that the columns allow."""
     kind = kind or kinds_of_table(table, chosen)[0]
-    matches = _match_columns(kind, table, chosen)
+    matches = match_columns(kind, table, chosen)
     if not all(matches.values()):
         raise _missing_columns(table, kind, matches)
     roles = _best_columns(matches)
@@ -66,7 +66,7 @@ def read_roles(
     table.require(roles)
     for role, column in roles.items():
         # Any of the three most usual names is surely meant, whatever else may be.
-        if len(matches[role]) > 1 and _plain(column) not in ROLES[kind][role][:3]:
+        if len(matches[role]) > 1 and plain_name(column) not in ROLES[kind][role][:3]:
             several = " or ".join(map(repr, matches[role]))
             raise DataError(
                 f"{table.where}: {role} could be {several}; choose with --columns {role}=NAME"
@@ -98,7 +98,8 @@ def read_roles(
     return entry, table, ", ".join(filter(None, notes))
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """Return the name of a column without case, signs and a stated range, as in `ROLES`."""
     return re.sub(r"[\W_]", "", _STATED_SCALE.sub("", name).casefold())
 
 
@@ -106,12 +107,12 @@ def _best_columns(matches: Matches) -> dict[str, str]:
     return {role: columns[0] for role, columns in matches.items()}
 
 
-def _match_columns(kind: Kind, table: Table, chosen: Columns) -> Matches:
+def match_columns(kind: Kind, table: Table, chosen: Columns) -> Matches:
     """Return the columns that may have each role; none if a chosen role is not of this kind."""
     # A role may be called by any of its usual names.
-    named = {_plain(role): column for role, column in (chosen or {}).items()}
+    named = {plain_name(role): column for role, column in (chosen or {}).items()}
     taken = set(named.values())
-    plain = {column: _plain(column) for column in table.columns}
+    plain = {column: plain_name(column) for column in table.columns}
     matches: Matches = {}
     for role, names in ROLES[kind].items():
         given = [name for name in names if name in named]
@@ -201,10 +202,10 @@ def _are_numbered_classes(roles: Roles, values: set[float]) -> bool:
     grades of relevance."""
     if not values <= {-1, 0, 1, 2}:
         return False
-    first = _plain(roles["sentence1"])
+    first = plain_name(roles["sentence1"])
     if first == "premise":
         return True
-    is_label = "label" in _plain(roles["score"])
+    is_label = "label" in plain_name(roles["score"])
     is_query = first in ("query", "question", "question1")
     return is_label and not is_query and 0 in values and not values <= {0, 1}
 

@@ -214,7 +214,7 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
     dropped = len(gold) - len(graded)
     if not dropped:
         return pairs
-    return _take(pairs, graded, f" ({dropped} rows without a gold label left out)")
+    return take_rows(pairs, graded, f" ({dropped} rows without a gold label left out)")
 
 
 def _read_sentences(entry: DataSet, table: Table, column: str) -> list[str]:
@@ -293,7 +293,7 @@ def sample(data: SomeSet, limit: int, seed: int) -> SomeSet:
         return data
     rows = _draw_rows(len(data), limit, seed)
     note = f", {limit} of {len(data)} rows sampled with seed {seed}"
-    return _take(data, rows, note, f"{limit} {seed}")
+    return take_rows(data, rows, note, f"{limit} {seed}")
 
 
 def sample_queries(data: Pairs, limit: int, seed: int) -> Pairs:
@@ -307,7 +307,7 @@ def sample_queries(data: Pairs, limit: int, seed: int) -> Pairs:
     chosen = _draw_rows(len(groups), limit, seed)
     rows = np.concatenate([pairs_of[query] for query in chosen])
     how = f"{limit} of {len(groups)} queries sampled with seed {seed}"
-    return _take(data, np.unique(rows), f", {how}", how)
+    return take_rows(data, np.unique(rows), f", {how}", how)
 
 
 def _draw_rows(count: int, limit: int, seed: int) -> np.ndarray:
@@ -315,7 +315,7 @@ def _draw_rows(count: int, limit: int, seed: int) -> np.ndarray:
     return np.sort(generator.choice(count, limit, replace=False))
 
 
-def _take(data: Any, rows: np.ndarray, note: str, how: str = "", **changed: Any) -> Any:
+def take_rows(data: Any, rows: np.ndarray, note: str, how: str = "", **changed: Any) -> Any:
     """Return some rows with `note` in their source and `how` they were chosen in their checksum."""
     changed["source"] = data.source + note
     if how:
@@ -358,5 +358,5 @@ def split(
     for part in ("train", *counts):
         rows = np.flatnonzero(part_of[query_of] == part)
         how = f"{part} part by query, dev {dev:g}, test {test:g}, seed {seed}"
-        parts[part] = _take(data, rows, f"; {how}", how, name=f"{data.name}-{part}")
+        parts[part] = take_rows(data, rows, f"; {how}", how, name=f"{data.name}-{part}")
     return parts

@@ -4,9 +4,11 @@ A system is whatever scores pairs or ranks targets. None of this needs torch, ex
 an encoder."""
 
 from workbench.systems._compare import compare_scores as compare_scores
+from workbench.systems._mteb import read_mteb as read_mteb, write_mteb as write_mteb
 from workbench.systems._scores import (
     SystemScores as SystemScores,
     join_systems as join_systems,
     part_of as part_of,
 )
+from workbench.systems._tables import read_score_file as read_score_file
 from workbench.systems._verdicts import SystemComparison as SystemComparison

@@ -1,0 +1,314 @@
+"""Odd files of scores: each is read rightly, or refused with the cause and a remedy."""
+
+import gzip
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from workbench.errors import DataError
+from workbench.systems import read_score_file
+
+# Two systems; the order of minilm is that of gold, mpnet has one exchange.
+ROWS = [
+    ("a red kite hangs over the field", "a kite circles above the meadow", 4.0, 0.91, 0.8),
+    ("two men carry a piano upstairs", "the oven is still warm", 1.0, 0.22, 0.3),
+    ("the ferry leaves at noon", "the boat departs at twelve", 3.0, 0.55, 0.85),
+    ("she lost her keys again", "nobody reads the timetable", 0.0, 0.11, 0.2),
+]
+HEADER = ["sentence1", "sentence2", "gold", "minilm", "mpnet"]
+Content = str | bytes | pd.DataFrame
+
+
+def table(header: list[str] | None = None, rows: Any = ROWS, sep: str = ",") -> str:
+    lines = [header or HEADER, *rows]
+    return "".join(sep.join(map(str, line)) + "\n" for line in lines)
+
+
+def frame(**columns: Any) -> pd.DataFrame:
+    return pd.DataFrame(ROWS, columns=HEADER).assign(**columns)
+
+
+def write(folder: Path, files: dict[str, Content]) -> list[Path]:
+    paths = []
+    for name, content in files.items():
+        path = folder / name
+        if isinstance(content, pd.DataFrame):
+            content.to_parquet(path)
+        elif isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.write_text(content, encoding="utf-8", newline="")
+        paths.append(path)
+    return paths
+
+
+def with_id(ids: list[Any], rows: Any = ROWS) -> str:
+    return table(["id", *HEADER], [(name, *row) for name, row in zip(ids, rows, strict=True)])
+
+
+PLAIN = table()
+ONE = table(["sentence1", "sentence2", "minilm"], [(a, b, score) for a, b, _, score, _ in ROWS])
+BOTH = {"minilm": 1.0, "mpnet": 0.8}
+
+# Name -> files, the Spearman of each system, and a part of the notes.
+READ: dict[str, tuple[dict[str, Content], dict[str, float], str]] = {
+    "plain": ({"a.csv": PLAIN}, BOTH, "systems = minilm, mpnet; gold = gold"),
+    "byte order mark": ({"a.csv": b"\xef\xbb\xbf" + PLAIN.encode()}, BOTH, "gold = gold"),
+    "utf-16": ({"a.csv": PLAIN.encode("utf-16")}, BOTH, "gold = gold"),
+    "gzip": ({"a.csv.gz": gzip.compress(PLAIN.encode())}, BOTH, "gold = gold"),
+    "semicolons": ({"a.csv": table(sep=";")}, BOTH, "gold = gold"),
+    "tabs": ({"a.tsv": table(sep="\t")}, BOTH, "gold = gold"),
+    "line ends of windows": ({"a.csv": PLAIN.replace("\n", "\r\n")}, BOTH, "gold = gold"),
+    "spaces in the header": (
+        {"a.csv": table(["sentence1 ", " sentence2", " gold ", " my model", "mpnet "])},
+        {"my model": 1.0, "mpnet": 0.8},
+        "systems = my model, mpnet",
+    ),
+    "quoted line breaks": (
+        {"a.csv": PLAIN.replace("the oven is still warm", '"the oven\nis, still warm"')},
+        BOTH,
+        "gold = gold",
+    ),
+    "index of pandas": (
+        {"a.csv": frame().to_csv()},
+        BOTH,
+        "systems = minilm, mpnet; gold = gold",
+    ),
+    "index of pandas as a column": (
+        {"a.csv": frame().reset_index().to_csv(index=False)},
+        BOTH,
+        "not read: index",
+    ),
+    "ids of queries": ({"a.parquet": frame(query_id=[7, 7, 9, 9])}, BOTH, "not read: query_id"),
+    "empty rows": ({"a.csv": PLAIN.replace("\nthe", "\n,,,,\n\nthe")}, BOTH, "gold = gold"),
+    "boolean gold": (
+        {"a.csv": table(rows=[(*row[:2], row[2] > 2, *row[3:]) for row in ROWS])},
+        {"minilm": 0.894, "mpnet": 0.894},
+        "gold = gold",
+    ),
+    "gold is called score": (
+        {"a.csv": PLAIN.replace("gold", "score (0-5)")},
+        BOTH,
+        "gold = score (0-5)",
+    ),
+    "gold and score": (
+        {"a.csv": PLAIN.replace("minilm", "score")},
+        {"score": 1.0, "mpnet": 0.8},
+        "systems = score, mpnet; gold = gold",
+    ),
+    "score and similarity": (
+        {"a.csv": PLAIN.replace("gold", "score").replace("minilm", "similarity")},
+        {"similarity": 1.0, "mpnet": 0.8},
+        "systems = similarity, mpnet; gold = score",
+    ),
+    "one system called score is called by its file": (
+        {"minilm-v2.csv": table([*HEADER[:3], "score"], [row[:4] for row in ROWS])},
+        {"minilm-v2": 1.0},
+        "systems = minilm-v2",
+    ),
+    "a system called rank: x": (
+        {"a.csv": PLAIN.replace("mpnet", "rank: x")},
+        {"minilm": 1.0, "rank: x": 0.8},
+        "rank: x",
+    ),
+    "systems called by numbers": (
+        {"a.csv": PLAIN.replace("minilm", "384").replace("mpnet", "768")},
+        {"384": 1.0, "768": 0.8},
+        "systems = 384, 768",
+    ),
+    "paths as names": (
+        {"a.csv": PLAIN.replace("mpnet", "org/mpnet-base-v2")},
+        {"minilm": 1.0, "org/mpnet-base-v2": 0.8},
+        "org/mpnet-base-v2",
+    ),
+    "a column of remarks": (
+        {"a.parquet": frame(remark=["fine", "", "odd", "12"])},
+        BOTH,
+        "not read: remark",
+    ),
+    "an empty column": ({"a.parquet": frame(later=[None] * 4)}, BOTH, "not read: later"),
+    "missing cell": (
+        {"a.csv": PLAIN.replace("0.55", "")},
+        {"minilm": 1.0, "mpnet": 1.0},
+        "1 of 4 pairs left out, without a score of every system",
+    ),
+    "nullable integers": (
+        {"a.parquet": frame(minilm=pd.array([9, 2, None, 1], dtype="Int64"))},
+        {"minilm": 1.0, "mpnet": 1.0},
+        "1 of 4 pairs left out",
+    ),
+    "single precision": ({"a.parquet": frame().astype({"minilm": "float32"})}, BOTH, ""),
+    "json lines": ({"a.jsonl": frame().to_json(orient="records", lines=True)}, BOTH, ""),
+    "scientific notation": ({"a.csv": PLAIN.replace("0.11", "1.1e-1")}, BOTH, ""),
+    "negative scores": ({"a.csv": PLAIN.replace("0.11", "-12")}, BOTH, ""),
+    "duplicate pairs in one file": (
+        {"a.csv": PLAIN + f"{ROWS[0][0]},{ROWS[0][1]},4,0.95,0.9\n"},
+        {"minilm": 0.975, "mpnet": 0.821},
+        "",
+    ),
+    "ids as 1 and 1.0": (
+        {
+            "a.csv": with_id([1, 2, 3, 4]),
+            "new.csv": "id,predicted\n4.0,.1\n3.0,.2\n2.0,.3\n1.0,.4\n",
+        },
+        BOTH | {"new": 0.8},
+        "systems = new; gold = that of the pairs",
+    ),
+    "a row is missing in one file": (
+        {"a.csv": with_id(list("wxyz")), "new.csv": "pair_id,score\nw,.9\nx,.5\nz,.1\n"},
+        {"minilm": 1.0, "mpnet": 1.0, "new": 1.0},
+        "1 of 4 pairs left out",
+    ),
+    "a row is only in one file": (
+        {"a.csv": with_id(list("wxyz")), "new.csv": "id,new\nw,4\nx,1\ny,3\nz,0\nother,7\n"},
+        BOTH | {"new": 1.0},
+        "1 rows left out",
+    ),
+    "other gold for one pair": (
+        {
+            "a.csv": with_id(list("wxyz")),
+            "new.csv": "id,gold,new\nw,4,4\nx,1,1\ny,3,3\nz,5,0\n",
+        },
+        {"minilm": 1.0, "mpnet": 0.5, "new": 1.0},
+        "1 rows left out",
+    ),
+}
+
+NEW = "sentence1,sentence2,new\n"
+# Name -> files, and the words of the refusal.
+REFUSED: dict[str, tuple[dict[str, Content], str]] = {
+    "decimal commas": (
+        {"a.csv": table(sep=";").replace("0.", "0,")},
+        "a.csv: no column has a system's scores.*decimal point.*minilm '0,91'",
+    ),
+    "percent signs": (
+        {"a.csv": PLAIN.replace("0.91", "0.91%")},
+        "minilm is '0.91%', not a finite number",
+    ),
+    "two columns of one name": (
+        {"a.csv": PLAIN.replace("mpnet", "minilm")},
+        r"a column name is repeated \(minilm\); rename one",
+    ),
+    "text among scores": (
+        {"a.csv": PLAIN.replace("0.22", "n/a")},
+        "a.csv, line 3: minilm is 'n/a', not a finite number; correct it, or leave it empty",
+    ),
+    "infinity": ({"a.csv": PLAIN.replace("0.22", "inf")}, "line 3: minilm is 'inf', not a finite"),
+    "nan": ({"a.csv": PLAIN.replace("0.22", "nan")}, "line 3: minilm is 'nan', not a finite"),
+    "nan in json": (
+        {"a.jsonl": frame().to_json(orient="records", lines=True).replace("0.22", '"NaN"')},
+        "line 2: minilm is 'NaN', not a finite",
+    ),
+    "a row of totals": (
+        {"a.csv": PLAIN + "Mean,,2,0.4,0.5\n"},
+        "line 6: sentence2 is empty",
+    ),
+    "a row is too long": (
+        {"a.csv": PLAIN.replace("kite circles", "kite, circles")},
+        "Expected 5 fields in line 2, saw 6; put a field that has ',' in quotes",
+    ),
+    "gold is missing in a row": (
+        {"a.csv": PLAIN.replace("1.0", "")},
+        "line 3: gold is '', not a finite number",
+    ),
+    "text as gold": ({"a.csv": PLAIN.replace("4.0", "high")}, "line 2: gold is 'high', not"),
+    "two columns of gold": (
+        {"a.csv": PLAIN.replace("mpnet", "rating")},
+        "gold could be gold or rating; choose with --columns gold=NAME",
+    ),
+    "only gold": (
+        {"a.csv": table(HEADER[:3], [row[:3] for row in ROWS])},
+        "no column has a system's scores, beside gold = gold",
+    ),
+    "no texts": (
+        {"a.csv": "id,gold,minilm\n1,4,.9\n2,1,.2\n"},
+        r"it lacks two texts \(columns: id, gold, minilm\); choose with --columns sentence1=NAME",
+    ),
+    "no gold": (
+        {"a.csv": ONE},
+        r"it lacks gold \(columns: .*gold=NAME, or give the pairs with --on FILE",
+    ),
+    "texts with other names": (
+        {"a.csv": PLAIN.replace("sentence1", "left").replace("sentence2", "right")},
+        r"it lacks two texts \(columns: left, right, gold",
+    ),
+    "classes as numbers": (
+        {
+            "a.csv": table(["premise", "hypothesis", "label", *HEADER[3:]])
+            .replace(",4.0,", ",2,")
+            .replace(",3.0,", ",2,")
+        },
+        "label holds classes as numbers",
+    ),
+    "double ids": (
+        {"a.csv": with_id([1, 2, 2, 4])},
+        "a.csv, line 4: id 2 occurs twice; give each pair an id of its own",
+    ),
+    "two files have one system": (
+        {"a.csv": PLAIN, "b.csv": ONE},
+        "b.csv: another file has a system minilm, too; rename its column",
+    ),
+    "two files without ids or texts": (
+        {"a.csv": PLAIN, "b.csv": "new\n1\n3\n2\n2\n"},
+        "b.csv: .*it lacks a column id or both texts",
+    ),
+    "ids in one file, texts in the other": (
+        {"a.csv": PLAIN, "b.csv": "id,new\n1,1\n2,3\n3,2\n4,2\n"},
+        "b.csv: .*it lacks a column id or both texts",
+    ),
+    "reversed pairs": (
+        {"a.csv": PLAIN, "b.csv": NEW + "".join(f"{b},{a},{c}\n" for a, b, c, *_ in ROWS)},
+        "no pair has a score of every system; its id, texts and gold must be the same in all",
+    ),
+    "one pair twice with other scores": (
+        {
+            "a.csv": PLAIN,
+            "b.csv": NEW
+            + f"{ROWS[0][0]},{ROWS[0][1]},1\n" * 1
+            + "".join(f"{a},{b},{c}\n" for a, b, c, *_ in ROWS),
+        },
+        "occurs twice with other scores; add to all files a column id",
+    ),
+    "other texts under one id": (
+        {"a.csv": with_id([1, 2, 3, 4]), "b.csv": "id," + NEW + "1,x,y,1\n2,v,w,2\n"},
+        "no pair has a score of every system",
+    ),
+    "nothing but a header": ({"a.csv": ",".join(HEADER) + "\n"}, "but no rows"),
+    "an empty file": ({"a.csv": ""}, "the file is empty"),
+    "a spreadsheet": ({"a.xlsx": b"PK"}, "convert the file"),
+    "the name of a published set": ({"stsb-test.csv": PLAIN}, "rename the file"),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_an_odd_file_is_read(name: str, tmp_path: Path):
+    files, spearmans, note = READ[name]
+    scores = read_score_file(write(tmp_path, files))
+    found = {
+        system: report.metrics[suite]["spearman"]
+        for system, report in scores.first.items()
+        for suite in scores.pairs
+    }
+    assert found == pytest.approx(spearmans, abs=0.001)
+    assert list(found) == list(spearmans)
+    assert note in "\n".join(scores.notes)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_odd_file_is_refused(name: str, tmp_path: Path):
+    files, words = REFUSED[name]
+    with pytest.raises(DataError, match=words) as refusal:
+        read_score_file(write(tmp_path, files))
+    print(name, "|", str(refusal.value).replace(str(tmp_path), ""))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_undefined_correlations_are_allowed(count: int, tmp_path: Path):
+    """One row, and constant gold and scores."""
+    rows = [(*row[:2], 3, 0.5, row[4]) for row in ROWS[:count]]
+    scores = read_score_file(write(tmp_path, {"a.csv": table(rows=rows)}))
+    assert all(math.isnan(report.metrics["a"]["spearman"]) for report in scores.first.values())
+    assert len(scores.pairs["a"]) == count
