@@ -4,3 +4,9 @@ A system is whatever scores pairs or ranks targets. None of this needs torch, ex
 an encoder."""
 
 from workbench.systems._scores import SystemScores as SystemScores, join_systems as join_systems
+from workbench.systems._trec import (
+    rankings_table as rankings_table,
+    read_qrels as read_qrels,
+    read_runs as read_runs,
+    write_trec as write_trec,
+)
