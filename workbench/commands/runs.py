@@ -1,7 +1,8 @@
-"""The commands about finished runs: runs, show, power, rm, push."""
+"""The commands about finished runs: runs, show, power, rm, export, push."""
 
 import json
 import math
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,9 +12,19 @@ import workbench
 from workbench.commands.options import RunName, Runs, Words
 from workbench.commands.output import echo, print_scores, print_table, warn_of
 from workbench.config import CONFIGS
-from workbench.errors import RunError, SettingError
+from workbench.errors import RunError, SettingError, unknown_name
 
 runs_app = Typer()
+
+
+def _export_trec(run: Any, folder: str) -> list[Path]:
+    from workbench.systems import write_trec
+
+    return write_trec(run, folder)
+
+
+# Format -> a function that writes the files of a run into a folder and returns their paths.
+_EXPORTS = {"trec": _export_trec}
 
 
 @runs_app.command("runs")
@@ -147,6 +158,23 @@ def remove(
             )
     workbench.runs.remove_runs(chosen, runs)
     echo(f"removed {len(chosen)} run(s)")
+
+
+@runs_app.command("export")
+def export_run(
+    name: RunName,
+    folder: Annotated[str, Argument(help="Created if it is missing.")],
+    to: Annotated[str, Option(help=f"One of: {', '.join(_EXPORTS)}.")] = "trec",
+    runs: Runs = "runs",
+) -> None:
+    """Write the scores or rankings of a finished run as files that other tools read.
+
+    trec: a run file and judgements of each suite with rankings.
+    """
+    if to not in _EXPORTS:
+        raise SettingError(unknown_name("format", to, _EXPORTS, "of files"))
+    for path in _EXPORTS[to](workbench.runs.find_run(name, runs), folder):
+        echo(f"written: {path}")
 
 
 @runs_app.command()
