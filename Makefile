@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := train,lab,slurm,dev
+EXTRAS := train,lab,slurm,retrieval,dev
 export TOKENIZERS_PARALLELISM := false
 export GOMP_SPINCOUNT ?= 5000
 

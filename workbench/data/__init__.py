@@ -37,4 +37,9 @@ from workbench.data._sets import (
     scored_pairs as scored_pairs,
     split as split,
 )
-from workbench.data._tables import read_manifest as read_manifest, read_table as read_table
+from workbench.data._tables import (
+    read_manifest as read_manifest,
+    read_own as read_own,
+    read_table as read_table,
+    read_text as read_text,
+)

@@ -122,7 +122,7 @@ def read_table(path: Path) -> Table:
     """Return the table in a .tsv.gz of a data root.
 
     It is UTF-8 with one header line; fields are split by one tab, and a quote is text."""
-    text = _read_text(path)
+    text = read_text(path)
     columns, lines = _make_columns(_parse_plain(text), path, "\t")
     return Table(columns, str(path), text_checksum(text), lines, "line")
 
@@ -130,7 +130,7 @@ def read_table(path: Path) -> Table:
 @lru_cache(maxsize=1024)
 def content_checksum(path: Path, _checksum: str) -> str:
     """Return the checksum of `read_table` without parsing the file."""
-    return text_checksum(_read_text(path))
+    return text_checksum(read_text(path))
 
 
 def own_file(name: str | Path) -> Path | None:
@@ -164,7 +164,7 @@ def _read_file(path: Path, _checksum: str) -> Table:
     ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
     if ending == "parquet":
         return _read_parquet(path)
-    text = _read_text(path)
+    text = read_text(path)
     if ending == "jsonl":
         return _read_objects(text, path)
     if ending == "txt":
@@ -243,7 +243,7 @@ def _read_delimited(text: str, path: Path, ending: str) -> tuple[Texts, Sequence
     return columns, lines
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Return the text of a file, with lines ended by LF."""
     try:
         content = path.read_bytes()

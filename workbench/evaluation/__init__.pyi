@@ -8,8 +8,10 @@ from ._evaluate import evaluate as evaluate
 from ._evaluate import evaluate_model as evaluate_model
 from ._evaluate import load_baseline as load_baseline
 from ._reports import per_query_metrics as per_query_metrics
+from ._reports import ranking_metrics as ranking_metrics
 from ._rankings import RANKING_COLUMNS as RANKING_COLUMNS
 from ._rankings import ranking_table as ranking_table
 from ._transfer import Classifier as Classifier
 from ._transfer import classify as classify
+from ._reports import extract_table as extract_table
 from ._reports import report_pairs as report_pairs

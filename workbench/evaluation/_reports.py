@@ -47,6 +47,14 @@ class Report:
         )
 
 
+def extract_table(source: Any, kind: str) -> pd.DataFrame:
+    """Return the "rankings" or "scores" of a run or report, or a table as it is."""
+    # Tables, runs and reports: whatever a notebook has at hand.
+    table: Any = source if isinstance(source, pd.DataFrame) else getattr(source, kind)
+    # A run has a method of this name, a report a table.
+    return table if isinstance(table, pd.DataFrame) else table()
+
+
 def report_pairs(scored: Mapping[str, tuple[Pairs, Any]], *, how: str = "all") -> Report:
     """Return the report of one system's scores that were made elsewhere.
 
@@ -111,13 +119,18 @@ def score_pairs(
         values |= {"aggregation": how, "subsets": subsets}
     ranked = ranking_table(pairs, predicted, suite)
     if len(ranked):
-        queries: Any = per_query_metrics(ranked)
-        # A query whose gold or scores are all equal has no tau; it is left out of the mean and of
-        # queries_with_kcc.
-        kcc, ndcg = queries[["kcc", "ndcg"]].mean().tolist()
-        defined = int(queries["kcc"].count())
-        values |= {"kcc": kcc, "ndcg": ndcg, "queries": len(queries), "queries_with_kcc": defined}
+        values |= ranking_metrics(ranked)
     return values, ranked
+
+
+def ranking_metrics(table: pd.DataFrame) -> dict[str, Any]:
+    """Return kcc, ndcg, queries and queries_with_kcc of a ranking table of one suite."""
+    queries: Any = per_query_metrics(table)
+    # A query whose gold or scores are all equal has no tau; it is left out of the mean and of
+    # queries_with_kcc.
+    kcc, ndcg = queries[["kcc", "ndcg"]].mean().tolist()
+    defined = int(queries["kcc"].count())
+    return {"kcc": kcc, "ndcg": ndcg, "queries": len(queries), "queries_with_kcc": defined}
 
 
 def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
@@ -133,7 +146,7 @@ def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
     """
     key = ["suite", "query_id", "query"]
     rows = []
-    groups: Any = table.groupby(key, sort=False)
+    groups: Any = table.groupby(key, sort=False, observed=True)
     for names, group in groups:
         gold = group["gold"].to_numpy()
         scores = group["score"].to_numpy()

@@ -18,6 +18,10 @@ from workbench.metrics.power import (
     needed_sample as needed_sample,
     needed_seeds as needed_seeds,
 )
+from workbench.metrics.retrieval import (
+    RETRIEVAL as RETRIEVAL,
+    retrieval_metrics as retrieval_metrics,
+)
 from workbench.metrics.significance import (
     Interval as Interval,
     Measure as Measure,

@@ -15,6 +15,8 @@ import pandas as pd
 from numpy import ndarray
 from numpy.typing import ArrayLike
 
+from workbench.metrics.retrieval import RETRIEVAL
+
 Names = Sequence[str] | None  # of the set that each pair belongs to; None: all are in one
 FEWEST_TARGETS = 4  # of a query: more than three, RankCSE app. G
 _SHORT = 200  # items up to which counting pair by pair takes less time than scipy
@@ -274,13 +276,15 @@ def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
     rows = []
     for suite, values in metrics.items():
         counted = "classified" if "accuracy" in values else "pairs"
+        if "kcc" in values and "spearman" not in values:
+            counted = "targets"  # of rankings alone
         rows.append({"suite": suite, counted: values.get("n"), **values})
-    columns = ["suite", "pairs", "spearman", "kcc", "ndcg", "queries"]
+    columns = ["suite", "pairs", "targets", "spearman", "kcc", "ndcg", *RETRIEVAL, "queries"]
     columns += ["classified", "accuracy", "f1"]
     # `filter` keeps this order and skips what no suite has.
     table: Any = pd.DataFrame(rows).filter(columns)
     for name in table.columns[1:]:
-        if name in _MEASURES:
+        if name in _MEASURES or name in RETRIEVAL:
             table[name] = 100 * table[name].astype(float)
         else:
             table[name] = table[name].astype("Int64")

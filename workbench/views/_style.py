@@ -40,6 +40,7 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.filters["number"] = format
 _TEMPLATES.tests["missing"] = np.isnan
+_TEMPLATES.tests["unretrieved"] = np.isneginf
 _TEMPLATES.policies["truncate.leeway"] = 0
 
 

@@ -272,17 +272,20 @@ class RankingExplorer(Explorer):
         self.labels = suite.labels
         self.ids = list(suite.rows)
         self.distances = suite.distances
-        queries = suite.table.groupby("query_id", sort=False)
-        self.frame = queries[["query"]].first().reset_index(drop=True)
+        firsts = [rows[0] for rows in suite.rows.values()]
+        self.frame = pd.DataFrame({"query": suite.table["query"].iloc[firsts].tolist()})
         self.columns = [{"name": "query"}]
-        # One text for each query: the browser searches them without a kernel.
-        self.texts = queries["target"].agg("\n".join).tolist()
+        self.texts = ()
         self.note = ""
         absent = [label for label in map(str, data) if label not in suite.labels]
         if absent:
             self.note = f"; without rankings of this set: {', '.join(absent)}"
-        if sum(map(len, self.texts)) >= MOST_CHARACTERS:
-            self.texts = ()
+        targets = suite.table["target"]
+        # Of as much text as a browser takes: joining more takes seconds.
+        if targets.str.len().sum() + len(targets) < MOST_CHARACTERS:
+            # One text for each query: the browser searches them without a kernel.
+            self.texts = ["\n".join(targets.iloc[rows]) for rows in suite.rows.values()]
+        else:
             self.note += "; too much text to search in the targets"
 
     def views(self, row: int) -> list[QueryView]:

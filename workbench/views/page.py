@@ -89,6 +89,7 @@ def view_html(
         by = "gold or a model"
         for name, measure in _MEASURES.items():
             measures[name] = [measure(gold, scores) for scores in view.scores.values()]
+        measures |= view.measures
     places = [view.place] if view.place else []
     total = len(view.table)
     if targets < total:

@@ -1,19 +1,28 @@
 """Rankings of several labels as tables: one query with all its ranks, and all of a suite."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from workbench.errors import DataError
+from workbench.errors import DataError, WorkbenchError
+from workbench.evaluation import extract_table
 from workbench.files import set_name
-from workbench.metrics import FEWEST_TARGETS, average_ranks, kendall
+from workbench.metrics import (
+    FEWEST_TARGETS,
+    RETRIEVAL,
+    average_ranks,
+    kendall,
+    retrieval_metrics,
+)
 from workbench.views._style import letters
 
 # label -> a table of rankings or of scores, a `Run` or a `Report`
 Sources = Mapping[str, Any]
+_MANY = 20  # targets, above which measures of retrieval are shown
 _TARGET = ["query_id", "target_id", "query", "target", "gold"]
 
 
@@ -23,12 +32,14 @@ class QueryView:
 
     `table` has a row for each target, in the order of gold, or of the first label if there is no
     gold, best first: target, gold and gold rank if known, and for each label L "rank: L" and
-    "score: L". Its index are letters.
+    "score: L", which is -inf for targets that L did not retrieve: they are tied last. Its index are
+    letters.
     """
 
     query: str
     table: pd.DataFrame
     place: str = ""  # suite and id of the query
+    measures: Mapping[str, Sequence[float]] = field(default_factory=dict)  # of each label
 
     @classmethod
     def from_scores(
@@ -96,14 +107,6 @@ class QueryView:
         return replace(self, table=self.table.iloc[np.sort(nearest)])
 
 
-def extract_table(source: Any, kind: str) -> pd.DataFrame:
-    """Return the "rankings" or "scores" of a run or report, or a table as it is."""
-    # Tables, runs and reports: whatever a notebook has at hand.
-    table: Any = source if isinstance(source, pd.DataFrame) else getattr(source, kind)
-    # A run has a method of this name, a report a table.
-    return table if isinstance(table, pd.DataFrame) else table()
-
-
 class SuiteRankings:
     """The queries of the suite `name` under each label that has it.
 
@@ -140,7 +143,10 @@ class SuiteRankings:
         self.table = parts[self.labels[0]][_TARGET]
         self.scores = {label: self._aligned_scores(label, part) for label, part in parts.items()}
         self.gold = self.table["gold"].to_numpy()
-        self.rows: Mapping[Any, np.ndarray] = self.table.groupby("query_id", sort=False).indices
+        # Not `groupby`, which lists categories that no row has, and in their own order.
+        codes, queries = pd.factorize(self.table["query_id"])
+        rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+        self.rows: Mapping[Any, np.ndarray] = dict(zip(queries, rows, strict=True))
 
     def _aligned_scores(self, label: str, part: pd.DataFrame) -> np.ndarray:
         """Return the scores of one label in the order of `table`."""
@@ -161,13 +167,22 @@ class SuiteRankings:
         """Return one query under all labels; KeyError for an unknown query."""
         rows = self.rows[query_id]
         part = self.table.iloc[rows]
-        return QueryView.from_scores(
+        scores = {label: values[rows] for label, values in self.scores.items()}
+        view = QueryView.from_scores(
             part["query"].iloc[0],
             part["target"].tolist(),
             self.gold[rows],
-            {label: values[rows] for label, values in self.scores.items()},
+            scores,
             f"{self.name}, {query_id}",
         )
+        measures = {}
+        if len(rows) > _MANY:
+            # Without ir-measures, or with grades that are not whole, there are KCC and NDCG.
+            with suppress(WorkbenchError):
+                tables = [part.assign(suite=label, score=own) for label, own in scores.items()]
+                found = retrieval_metrics(pd.concat(tables))
+                measures = {name: found[name].tolist() for name in RETRIEVAL}
+        return replace(view, measures=measures)
 
     def distances(self, a: str, b: str | None = None) -> np.ndarray:
         """Return 1 - tau-b of each query between the scores of a and b, by default gold.

@@ -1,0 +1,360 @@
+"""Run files and judgements of retrieval: reading, metrics, odd files, writing, and their views."""
+
+import gzip
+import logging
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from workbench.commands.app import app
+from workbench.config import BaselineConfig
+from workbench.errors import DataError, SettingError
+from workbench.evaluation import RANKING_COLUMNS, evaluate_model
+from workbench.metrics import RETRIEVAL, kendall, metrics_table, ndcg, retrieval_metrics
+from workbench.systems import join_systems, read_qrels, read_runs, write_trec
+from workbench.views import RankingExplorer, ranking_html
+from workbench.views.queries import SuiteRankings
+
+QRELS = "q1 0 d1 2\nq1 0 d2 0\nq1 0 d9 1\nq2 0 d1 1\n"
+RUN = "q1 Q0 d1 1 0.9 bm25\nq1 Q0 d2 2 0.5 bm25\nq2 Q0 d3 1 2 bm25\nq2 Q0 d1 2 1 bm25\n"
+
+
+def write(folder: Path, **texts: str) -> list[Path]:
+    """Write texts as NAME.run, "qrels" as judged.qrels, and return the paths."""
+    paths = []
+    for name, text in texts.items():
+        path = folder / ("judged.qrels" if name == "qrels" else f"{name}.run")
+        path.write_text(text, encoding="utf-8", newline="")
+        paths.append(path)
+    return paths
+
+
+def read_one(folder: Path, run: str = RUN, qrels: str = QRELS):
+    judged, path = write(folder, qrels=qrels, only=run)
+    return read_runs([path], judged)
+
+
+def random_files(folder: Path, grades: tuple[int, int] = (-1, 4)) -> tuple[list[Path], Path]:
+    """Write two runs with many ties, and judgements; each lacks some of the other's queries."""
+    draw = np.random.default_rng(5)
+    runs = {}
+    for name, queries in (("first", range(12)), ("second", range(3, 15))):
+        lines = []
+        for query in queries:
+            for place, document in enumerate(draw.permutation(60)[:40]):
+                score = round(draw.standard_normal(), 1)
+                lines.append(f"q{query} Q0 d{document} {place} {score} {name}\n")
+        runs[name] = "".join(lines)
+    judged = [
+        f"q{query} 0 d{document} {draw.integers(*grades)}\n"
+        for query in range(1, 16)
+        for document in draw.permutation(60)[:15]
+    ]
+    qrels, *paths = write(folder, qrels="".join(judged), **runs)
+    return paths, qrels
+
+
+def test_every_system_has_the_same_rows_in_the_same_order(tmp_path: Path):
+    paths, qrels = random_files(tmp_path)
+    systems = read_runs(paths, qrels)
+    one, two = (report.rankings for report in systems.first.values())
+    assert tuple(one) == tuple(two) == RANKING_COLUMNS
+    same = list(RANKING_COLUMNS[:6])
+    pd.testing.assert_frame_equal(one[same], two[same])
+    judged = read_qrels(qrels)
+    found = [line.split() for line in paths[0].read_text().splitlines()]
+    retrieved = {(query, document): float(score) for query, _, document, _, score, _ in found}
+    other = [line.split() for line in paths[1].read_text().splitlines()]
+    pairs = {(query, document) for query, _, document, *_ in found + other if query in judged}
+    pairs |= {(q, d) for q, grades in judged.items() for d in grades if q != "q15"}
+    assert {*zip(one["query_id"], one["target_id"], strict=True)} == pairs
+    assert len(one) == len(pairs)
+    for row in one.to_dict("records"):
+        key = row["query_id"], row["target_id"]
+        assert row["score"] == retrieved.get(key, -math.inf)
+        assert row["gold"] == max(judged[key[0]].get(key[1], 0), 0)
+    for _, rows in one.groupby("query_id"):
+        assert rows["rank"].tolist() == (-rows["score"]).rank().tolist()
+    assert systems.notes == [
+        "2 queries without judgements, or in no run, are left out",
+        "3 judged queries are not in first, which so has retrieved nothing",
+        "2 judged queries are not in second, which so has retrieved nothing",
+    ]
+
+
+def test_measures_are_those_that_ir_measures_reads_from_the_files(tmp_path: Path):
+    measures = pytest.importorskip("ir_measures")
+    paths, qrels = random_files(tmp_path)
+    names = [*RETRIEVAL, "nDCG", "AP@5", "R@7", "P@3", "Success@1", "Rprec"]
+    systems = read_runs(paths, qrels)
+    for path, (name, report) in zip(paths, systems.first.items(), strict=True):
+        own = retrieval_metrics(report.rankings, names).set_index("query_id")
+        theirs = measures.iter_calc(
+            list(map(measures.parse_measure, names)),
+            measures.read_trec_qrels(str(qrels)),
+            measures.read_trec_run(str(path)),
+        )
+        compared = 0
+        for each in theirs:
+            if each.query_id != "q15":  # which no run has
+                value = own.loc[each.query_id, str(each.measure)]
+                assert value == pytest.approx(each.value, abs=1e-12), (name, each)
+                compared += 1
+        assert compared == len(names) * len(own) == len(names) * 14
+        values = report.metrics["judged"]
+        assert values["nDCG@10"] == pytest.approx(own["nDCG@10"].mean(), abs=1e-12)
+        assert values["queries"] == 14
+        assert values["n"] == len(report.rankings)
+    table = metrics_table(systems.first["first"].metrics)
+    assert list(table) == ["suite", "targets", "KCC", "NDCG", *RETRIEVAL, "queries"]
+    assert table["AP"].item() == pytest.approx(100 * systems.first["first"].metrics["judged"]["AP"])
+
+
+def test_a_tie_is_broken_by_the_id_in_descending_order_and_in_single_precision(tmp_path: Path):
+    pytest.importorskip("ir_measures")
+    run = "q1 Q0 d1 1 1.000000000001 a\nq1 Q0 d9 2 1 a\n"
+    report = read_one(tmp_path, run, "q1 0 d1 1\nq1 0 d9 0\n").first["a"]
+    assert retrieval_metrics(report.rankings, ["RR"])["RR"].tolist() == [0.5]
+
+
+def test_kcc_and_ndcg_are_of_all_targets(tmp_path: Path):
+    report = read_one(tmp_path).first["bm25"]
+    first = [2, 0, 1], [0.9, 0.5, -9]
+    second = [1, 0], [1, 2]
+    values = report.metrics["judged"]
+    assert values["kcc"] == pytest.approx((kendall(*first) + kendall(*second)) / 2)
+    assert values["ndcg"] == pytest.approx((ndcg(*first) + ndcg(*second)) / 2)
+    assert report.scores.empty
+    assert "suite" in report.scores
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        RUN.replace(" ", "\t"),
+        RUN.replace("\n", "\r\n"),
+        "\ufeff" + RUN,
+        RUN.replace("0.9", "9e-1"),
+        RUN.replace(" ", "   ") + "\n  \n",
+        "\n" + RUN.rstrip("\n"),
+        RUN.replace("d1 1 0.9", "d1 7 0.9"),  # its rank is not that of its score
+        "".join(sorted(RUN.splitlines(keepends=True), reverse=True)),
+    ],
+    ids=["tabs", "CRLF", "BOM", "exponent", "spaces", "no end", "rank", "order"],
+)
+def test_what_is_read_alike(tmp_path: Path, run: str):
+    expected = read_one(tmp_path).first["bm25"].rankings
+    pd.testing.assert_frame_equal(read_one(tmp_path, run).first["bm25"].rankings, expected)
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        ("", "the file is empty"),
+        ("\n\n", "the file is empty"),
+        (QRELS, "the first line has 4 fields; each line is `query Q0 document rank score tag`"),
+        (RUN.replace(" Q0", ""), "the first line has 5 fields"),
+        (RUN.replace(" d3 1 2 ", " d3 2 "), "line 3: not `query Q0 document"),
+        (RUN.replace("2 bm25", "2 my tag"), "line 3: not `query Q0 document"),
+        (RUN.replace("2 bm25", "2 b m 2 5 k"), "Expected 8 fields in line 3, saw 10"),
+        (RUN.replace("0.5", "nan"), "line 2: not .* with a finite number"),
+        (RUN.replace("0.5", "inf"), "line 2: not .* with a finite number"),
+        (RUN.replace("0.5", "0,5"), "line 2: not .* with a finite number"),
+        ("\n" + RUN.replace("0.5", "high"), "line 3: not .* with a finite number"),
+        (RUN + "q1 Q0 d1 3 0.1 bm25\n", "line 5: .*a document of its query for the second time"),
+        (RUN.replace("q", "topic-"), "no query of the runs is judged in judged, such as q1"),
+    ],
+)
+def test_a_wrong_run_is_refused_with_its_line(tmp_path: Path, run: str, message: str):
+    with pytest.raises(DataError, match=message):
+        read_one(tmp_path, run)
+
+
+@pytest.mark.parametrize(
+    ("qrels", "message"),
+    [
+        (RUN, "the first line has 6 fields; each line is `query 0 document grade` or"),
+        ("query-id\tcorpus-id\tscore\n", "the first line has 0 fields"),
+        (QRELS.replace(" 2\n", " high\n"), "line 1: not"),
+        (QRELS + "q1 0 d9 1\n", "line 5: not"),
+        (QRELS + "q1 d9 1\n", "line 5: not"),
+    ],
+)
+def test_wrong_judgements_are_refused_with_the_line(tmp_path: Path, qrels: str, message: str):
+    (path,) = write(tmp_path, qrels=qrels)
+    with pytest.raises(DataError, match=message):
+        read_qrels(path)
+
+
+def test_bytes_that_are_no_text_and_a_broken_archive_are_refused(tmp_path: Path):
+    path = tmp_path / "x.run"
+    path.write_bytes(RUN.encode() + b"q1 Q0 \xff 3 0.1 t\n")
+    (qrels,) = write(tmp_path, qrels=QRELS)
+    with pytest.raises(DataError, match="line 5: byte 0xff is not UTF-8"):
+        read_runs([path], qrels)
+    packed = tmp_path / "x.run.gz"
+    packed.write_bytes(gzip.compress(RUN.encode())[:-9])
+    with pytest.raises(DataError, match="cannot be read"):
+        read_runs([packed], qrels)
+    packed.write_bytes(gzip.compress(RUN.encode()))
+    assert read_runs([packed], qrels).first["bm25"].metrics["judged"]["queries"] == 2
+
+
+def test_numbers_stay_ids(tmp_path: Path):
+    qrels = "7 0 007 1\n7 0 7 0\n007 0 NA 1\n"
+    assert read_qrels(write(tmp_path, qrels=qrels)[0]) == {
+        "7": {"007": 1.0, "7": 0.0},
+        "007": {"NA": 1.0},
+    }
+
+
+def test_a_system_is_called_by_its_tag_or_else_by_its_file(tmp_path: Path):
+    qrels, one, two = write(tmp_path, qrels=QRELS, one=RUN, two=RUN.replace("bm25", "dense"))
+    assert [*read_runs([one, two], qrels).reports] == ["bm25", "dense"]
+    two.write_text(RUN)
+    assert [*read_runs([one, two], qrels).reports] == ["one", "two"]
+    two.write_text(RUN.replace("bm25", "dense", 1))
+    assert [*read_runs([one, two], qrels).reports] == ["one", "two"]
+    (tmp_path / "more").mkdir()
+    (same,) = write(tmp_path / "more", one=RUN)
+    with pytest.raises(DataError, match="two of the runs are called"):
+        read_runs([one, same], qrels)
+
+
+def test_the_layout_of_beir_gives_texts_and_the_name_of_the_suite(tmp_path: Path):
+    folder = tmp_path / "birds" / "qrels"
+    folder.mkdir(parents=True)
+    qrels = folder / "test.tsv"
+    qrels.write_text("query-id\tcorpus-id\tscore\n" + QRELS.replace(" 0 ", "\t").replace(" ", "\t"))
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text(
+        '{"_id": "d1", "title": "Owls", "text": "hunt at night"}\n{"_id": "d2", "text": "Gulls"}\n'
+    )
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text('{"_id": "q1", "text": "who hunts at night?"}\n')
+    (run,) = write(tmp_path, run=RUN)
+    table = read_runs([run], qrels, queries=queries, corpus=corpus).first["bm25"].rankings
+    assert table["suite"].unique().tolist() == ["birds-test"]
+    texts = dict(zip(table["target_id"], table["target"], strict=True))
+    assert texts == {"d1": "Owls hunt at night", "d2": "Gulls", "d3": "d3", "d9": "d9"}
+    assert [*dict.fromkeys(table["query"])] == ["who hunts at night?", "q2"]
+    queries.write_text('{"id": "q1", "text": "who?"}\n')
+    with pytest.raises(DataError, match="no column '_id'"):
+        read_runs([run], qrels, queries=queries)
+
+
+def test_two_sets_of_judgements_are_two_suites(tmp_path: Path):
+    judged, run = write(tmp_path, qrels=QRELS, run=RUN)
+    second = tmp_path / "second.qrels"
+    second.write_text(QRELS)
+    both = join_systems([read_runs([run], judged), read_runs([run], second)])
+    assert [*both.first["bm25"].metrics] == ["judged", "second"]
+    assert SuiteRankings(both.first, "second").labels == ["bm25"]
+
+
+def test_measures_need_whole_grades_and_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    pytest.importorskip("ir_measures")
+    graded = read_one(tmp_path, qrels=QRELS.replace(" 2\n", " 1.5\n"))
+    table = graded.first["bm25"].rankings
+    assert graded.first["bm25"].metrics["judged"]["ndcg"] > 0
+    message = "gold is 1.5, and nDCG@10, RR, R@100, AP need whole grades; KCC and NDCG do not"
+    assert graded.notes == [message]
+    with pytest.raises(DataError, match="need whole grades"):
+        retrieval_metrics(table)
+    for name in ("nDCG@0", "nDCG@-1", "RR@10", "R", "Bpref", "ndcg", "os"):
+        with pytest.raises(SettingError, match="no measure"):
+            retrieval_metrics(table, [name])
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+    with pytest.raises(SettingError, match=r"pip install ranking-workbench\[retrieval\]"):
+        retrieval_metrics(table)
+    (note,) = read_one(tmp_path).notes
+    assert "pip install ranking-workbench[retrieval]" in note
+
+
+def test_views_show_what_was_not_retrieved_and_the_measures_of_a_long_list(tmp_path: Path):
+    pytest.importorskip("ir_measures")
+    paths, qrels = random_files(tmp_path)
+    systems = read_runs(paths, qrels).first
+    html = ranking_html(systems, "q5").data
+    assert "not retrieved" in html
+    assert "inf" not in html
+    own = [retrieval_metrics(report.rankings).set_index("query_id") for report in systems.values()]
+    row = html[html.index(">nDCG@10<") :]
+    assert [f"{100 * values.loc['q5', 'nDCG@10']:.1f}" for values in own] == [
+        part.partition("<")[0] for part in row.split('">')[1:3]
+    ]
+    view = SuiteRankings(systems).view("q5")
+    for label, ranks in view.ranks.items():
+        if label != "gold":
+            is_last = view.scores[label] == -np.inf
+            assert is_last.any()
+            assert {*ranks[is_last]} == {len(ranks) - (is_last.sum() - 1) / 2}, "tied last"
+    explorer = RankingExplorer(systems)
+    assert len(explorer.ids) == 14
+    assert explorer.selected["score: first"].notna().all()
+
+
+def test_a_short_list_has_no_further_measures(tmp_path: Path):
+    assert "nDCG@10" not in ranking_html(read_one(tmp_path).first, "q1").data
+
+
+def test_what_is_written_is_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    measures = pytest.importorskip("ir_measures")
+    paths, qrels = random_files(tmp_path, (0, 4))
+    systems = read_runs(paths[:1], qrels)
+    report = systems.first["first"]
+    report.rankings["target_id"] = report.rankings["target_id"].astype(str) + ' é"'
+    run, judged = write_trec(report, tmp_path / "out")
+    assert (run.name, judged.name) == ("judged.run", "judged.qrels")
+    assert not caplog.records
+    again = read_runs([run], judged).first["report"]
+    columns = ["query_id", "gold", "score", "rank"]
+    expected = report.rankings[columns]
+    assert (
+        again.rankings[columns].astype({"query_id": str}).equals(expected.astype({"query_id": str}))
+    )
+    ids = report.rankings["target_id"].str.replace(" ", "%20")
+    assert again.rankings["target_id"].tolist() == ids.tolist()
+    assert again.metrics["judged"] == report.metrics["judged"]
+    scored = list(measures.read_trec_run(str(run)))
+    assert len(scored) == (report.rankings["score"] > -np.inf).sum()
+    assert all(type(each.relevance) is int for each in measures.read_trec_qrels(str(judged)))
+    ranks = [int(line.split()[3]) for line in run.read_text(encoding="utf-8").splitlines()]
+    assert ranks[:3] == [1, 2, 3]
+    halves = report.rankings.assign(gold=report.rankings["gold"] / 2)
+    with caplog.at_level(logging.WARNING, "workbench"):
+        _, judged = write_trec(halves, tmp_path / "out")
+    assert "not whole, which ir-measures refuses" in caplog.text
+    assert {0.5, 1.0, 1.5} <= {
+        grade for grades in read_qrels(judged).values() for grade in grades.values()
+    }
+    with pytest.raises(DataError, match="has no rankings"):
+        write_trec(halves.head(0), tmp_path)
+
+
+def test_the_command_writes_the_files_of_a_run(tmp_path: Path):
+    config = BaselineConfig(encoder="world-encoder", suites=["world-test"], device="cpu")
+    run = evaluate_model(config, tmp_path / "runs")
+    folder = tmp_path / "out"
+    done = CliRunner().invoke(app, ["export", str(run.path), str(folder), "--to", "trec"])
+    assert done.exit_code == 0, done.output
+    assert [path.name for path in sorted(folder.iterdir())] == [
+        "world-test.qrels",
+        "world-test.run",
+    ]
+    assert "world-test.run" in done.output
+    systems = read_runs([folder / "world-test.run"], folder / "world-test.qrels")
+    (report,) = systems.first.values()
+    assert [*systems.reports] == [run.path.name]
+    stored = run.metrics()["world-test"]
+    assert report.metrics["world-test"]["kcc"] == pytest.approx(stored["kcc"], abs=1e-12)
+    assert report.metrics["world-test"]["ndcg"] == pytest.approx(stored["ndcg"], abs=1e-12)
+    wrong = CliRunner().invoke(app, ["export", str(run.path), str(folder), "--to", "xml"])
+    assert isinstance(wrong.exception, SettingError)
