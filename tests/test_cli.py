@@ -1,6 +1,7 @@
 """The command line: refusals, exit codes, and the commands about runs."""
 
 import io
+import json
 import logging
 import os
 import re
@@ -19,6 +20,8 @@ import pandas as pd
 import pytest
 from forking import python
 
+import workbench
+import workbench.commands.training
 from workbench import SimCSE, fit
 from workbench.commands.app import main
 from workbench.commands.options import overrides_of
@@ -452,6 +455,48 @@ def test_a_look_writes_a_page_with_friendly_names_and_a_notebook_that_runs(
         exec("\n".join([*lines, f"view = {last}"]), values)  # as a kernel in its folder does
         assert list(values["encoders"]) == ["Ours", "Words"]
         assert "asleep" in values["view"].static()
+
+
+def test_every_command_that_reads_a_file_takes_its_columns(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
+    rows = [("a cat sleeps", "the cat is asleep"), ("a cat naps", "a dog barks"), ("it rains", "x")]
+    frame = pd.DataFrame(rows, columns=["left", "right"])
+    frame.assign(year=[1999, 2001, 2004], points=[4, 0, 1]).to_csv("loose.csv", index=False)
+    trained: list[Any] = []
+    monkeypatch.setattr(workbench, "run", lambda config, _: trained.append(config) or 1 / 0)
+    settings = ["encoder=world-encoder", "train=loose.csv", "dev=loose.csv", "suites=loose.csv"]
+    columns = "sentence1=left,sentence2=right,score=points"
+    sides = {"sentence1": "left", "sentence2": "right", "score": "points"}
+    commands = [
+        ["data", "check", "loose.csv"],
+        ["data", "split", "loose.csv", "parts", "--dev", "0.3", "--test", "0.3"],
+        ["evaluate", "world-encoder", "--suites", "loose.csv"],
+        ["look", "word-overlap", "--on", "loose.csv", "--html", "page.html"],
+        ["look", "word-overlap", "--on", "loose.csv", "--notebook", "look.ipynb"],
+        ["sweep", "cosent", *settings, "--plan"],
+    ]
+    for words in commands:
+        assert call(*words) in (1, 2), words
+        shown = capsys.readouterr()
+        assert f"--columns {columns.replace('points', 'year')}" in shown.out + shown.err
+        assert call(*words, "--columns", columns) == 0, words
+    with pytest.raises(ZeroDivisionError):
+        workbench.commands.training.run("cosent", settings, columns=columns, notebook=False)
+    assert trained[0].columns == sides
+    (cell,) = json.loads(next(Path("runs/sweeps").glob("*/sweep.json")).read_text())["cells"]
+    assert cell["overrides"]["columns"] == sides
+    source = nbformat.read("look.ipynb", 4).cells[1].source
+    values: dict[str, Any] = {}
+    exec(source.replace("views.PairE", "view = views.PairE"), values)
+    assert values["view"].table["gold"].tolist() == [4, 0, 1]
+    # A finished run knows how its suite is read.
+    finished = workbench.views.finished_runs("runs", "loose")
+    assert workbench.views.RunPicker(finished, "loose").pairs.gold.tolist() == [4, 0, 1]
+    assert call("evaluate", "world-encoder", "--columns", columns) == 2
+    assert "no column 'left' in the files of your own" in capsys.readouterr().err
 
 
 def test_a_look_at_no_file_no_model_or_unnamed_models_is_refused(

@@ -31,6 +31,7 @@ from workbench.data import (
     describe,
     kinds_of,
     load_data,
+    load_dev,
     load_pairs,
     load_sentences,
     load_suites,
@@ -38,6 +39,7 @@ from workbench.data import (
     overlaps,
     parse_columns,
     report,
+    require_columns,
     split,
     unusable,
     write_split,
@@ -564,6 +566,99 @@ def test_columns_and_scale_that_are_chosen_overrule_the_guess(tmp_path: Path) ->
         parse_columns("left")
 
 
+LOOSE = [
+    (
+        "links,rechts,wie nah",
+        ["a cat,a dog,1.5", "rain,it rains,4"],
+        ("links", "rechts", "wie nah"),
+    ),
+    (",one,two,closeness", ["0,a cat,a dog,1", "1,rain,it rains,4"], ("one", "two", "closeness")),
+    ("Unnamed: 0,n,x,y", ["0,1,a cat,a dog", "1,4,rain,it rains"], ("x", "y", "n")),
+    (
+        "answer,wording,points",
+        ["a cat,a dog,1", "rain,it rains,4"],
+        ("wording", "answer", "points"),
+    ),
+    ("x,query,n", ["a cat,a dog,1", "rain,it rains,4"], ("query", "x", "n")),
+    ("text,author,year", ["a cat,Ann,1999", "rain,Bob,2001"], ("text", "author", "year")),
+]
+
+
+@pytest.mark.parametrize(("header", "lines", "found"), LOOSE, ids=[case[0] for case in LOOSE])
+def test_two_texts_and_a_number_are_pairs_whatever_their_names(
+    header: str, lines: list[str], found: tuple[str, str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "loose.csv"
+    path.write_text("\n".join([header, *lines, ""]))
+    cells = pd.read_csv(path)
+    pairs = load_pairs(path)
+    assert (pairs.sentence1, pairs.sentence2) == tuple(cells[name].tolist() for name in found[:2])
+    assert pairs.gold.tolist() == cells[found[2]].tolist()
+    for role, column in zip(("sentence1", "sentence2", "score"), found, strict=True):
+        assert f"{role} = {column}" in pairs.source, "the guess is stated"
+    # A column that is called "text" are sentences, unless pairs are asked for.
+    first = "sentences" if "text" in found else "pairs"
+    assert kinds_of(path)[0] == first
+    assert "pairs" in kinds_of(path)
+
+
+@pytest.mark.parametrize(
+    ("table", "options"),
+    [
+        ("a,b,n,m\nx,y,1,2\nz,u,2,3\n", "sentence1=a,sentence2=b,score=n"),
+        ("n,a,b,c\n1,x,y,p\n2,z,u,q\n", "sentence1=a,sentence2=b,score=n"),
+        ("id,a,b\n0,x,y\n1,z,u\n", "sentence1=a,sentence2=b,score=NAME"),
+        ("ticket\nx\ny\n", "sentence=ticket"),
+        ("answer,b,n,m\nx,y,1,2\nz,u,2,3\n", "sentence1=b,sentence2=answer,score=n"),
+    ],
+)
+def test_doubtful_columns_are_refused_with_the_options_that_name_them(
+    table: str, options: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "loose.csv"
+    path.write_text(table)
+    (problem,) = unusable(check([str(path)]))
+    assert f"give --columns {options} or other names" in problem
+    assert "damaged" not in str(check([str(path)]))
+    if "NAME" not in options:
+        assert len(load_data(path, columns=parse_columns(options))) == 2
+
+
+def test_classes_under_an_unusual_name_are_no_scores(tmp_path: Path) -> None:
+    path = tmp_path / "loose.csv"
+    path.write_text("a,b,c\nx,y,0\nz,u,1\nv,w,2\n")
+    with pytest.raises(DataError, match=r"c holds classes as numbers.*--columns score=c"):
+        load_pairs(path)
+    assert load_pairs(path, columns={"score": "c"}).gold.tolist() == [0, 1, 2]
+
+
+def test_settings_have_the_columns_of_files_and_each_takes_its_own(tmp_path: Path) -> None:
+    (tmp_path / "lines.csv").write_text("k,body,title\n1,a,b\n2,c,d\n")
+    (tmp_path / "graded.csv").write_text("n,m,a,b\n1,9,x,y\n2,9,z,u\n3,9,v,w\n")
+    files = {
+        "train": str(tmp_path / "lines.csv"),
+        "dev": str(tmp_path / "graded.csv"),
+        "suites": ["ladders-all", str(tmp_path / "graded.csv")],
+    }
+    columns = "sentence=body,sentence1=b,sentence2=a,score=n"
+    config = SimCSEConfig.from_parameters("demo", 0, files | {"columns": columns})
+    require_columns(config)
+    trained: Any = load_training(config)
+    assert trained.sentences == ["a", "c"]
+    assert load_dev(config).sentence1 == ["y", "u", "w"]
+    graded: Any = load_suites(config)["graded"]
+    assert graded.gold.tolist() == [1, 2, 3]
+    other = SimCSEConfig.from_parameters(
+        "demo", 0, files | {"columns": columns.replace("score=n", "score=m")}
+    )
+    assert other.digest() != config.digest(), "another reading is another run"
+    wrong = config.model_copy(update={"columns": {"sentence": "boby"}})
+    with pytest.raises(DataError, match=r"no column 'boby' .*; did you mean 'body'"):
+        require_columns(wrong)
+    with pytest.raises(SettingError, match="score is given twice"):
+        parse_columns("score=n,score=m")
+
+
 def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Path) -> None:
     made = [
         (f"query {query}", f"target {query}.{target}", 0.5 + target)
@@ -617,7 +712,7 @@ def test_files_are_checked_and_reported_with_what_two_of_them_share(
     Path("flat.csv").write_text(f"{HEADER}a,b,1\nc,d,1\n")
     table = check(["bad.tsv", "flat.csv", "world-dev", "world-devv", "gone.tsv"]).set_index("name")
     assert table["kind"].tolist() == ["pairs", "pairs", "pairs", "", ""]
-    assert table["status"].tolist() == ["damaged", "own file", "bundled", "missing", "missing"]
+    assert table["status"].tolist() == ["refused", "own file", "bundled", "missing", "missing"]
     assert table.loc["flat.csv", "rows"] == 2
     assert "no correlation" in table.loc["flat.csv", "problem"]
     problems = unusable(table.reset_index())

@@ -23,6 +23,7 @@ from workbench.metrics import metrics_table
 from workbench.runs import Run, finished_run, is_running, list_runs, short_value
 from workbench.runs._run import checkout_commit
 from workbench.views import runs_folder
+from workbench.views.encoders import label_encoders
 
 LINUX = pytest.mark.skipif(
     sys.platform != "linux", reason="open files and processes are read from /proc"
@@ -563,7 +564,9 @@ def test_the_shown_table_is_times_hundred_and_an_undefined_score_is_empty():
     [
         ("/data/all-MiniLM/model", "all-MiniLM"),
         ("/out/mine/checkpoint-500", "mine"),
-        ("/hub/models--me--mine/snapshots/" + 40 * "a", "models--me--mine"),
+        ("/hub/models--me--mine/snapshots/" + 40 * "a", "mine"),
+        ("st:/data/all-MiniLM/model", "all-MiniLM"),
+        ("/data/all-MiniLM/0_Transformer", "all-MiniLM"),
         ("/runs/simcse/0123abcd-s0/encoder", "simcse 0123abcd-s0"),
         ("/data/models.csv", "models.csv"),
         ("model", "model"),
@@ -571,3 +574,5 @@ def test_the_shown_table_is_times_hundred_and_an_undefined_score_is_empty():
 )
 def test_an_encoder_is_named_by_the_folder_that_tells_it_apart(path: str, name: str):
     assert short_value(path) == name
+    if "-s0" not in path:  # of a run `look` leaves out the digest
+        assert [*label_encoders([path])] == [name]

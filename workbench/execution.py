@@ -8,7 +8,16 @@ from unittest import mock
 
 from workbench.checkpoints import find_checkpoint
 from workbench.config import CONFIGS, TrainingConfig
-from workbench.data import check, kinds_of, load_dev, load_suites, load_training, unusable
+from workbench.data import (
+    check,
+    kinds_of,
+    load_dev,
+    load_suites,
+    load_training,
+    own_columns,
+    require_columns,
+    unusable,
+)
 from workbench.errors import DataError, RunError, SettingError
 from workbench.files import project_path
 from workbench.printing import steady_stdout
@@ -23,6 +32,10 @@ _KERNEL = {
     "TQDM_DISABLE": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
+# The tag of cells that train a second encoder, to learn from. It is nbclient's own: papermill and
+# nbconvert skip such cells too, and a live notebook runs them.
+_LESSON = "skip-execution"
+_SKIPPED = "This lesson was skipped in a batch; to run it, open the notebook in JupyterLab.\n"
 
 
 def run(config: TrainingConfig, runs_root: AnyPath = "runs", *, quiet: bool = False) -> Run:
@@ -140,18 +153,20 @@ def check_settings(config: TrainingConfig) -> None:
         SettingError: A revision is not that of an encoder, or a pooling does not fit.
         EncoderError: An encoder is missing or broken.
     """
+    require_columns(config)
     problems = []
-    every = set()
+    every = {}
     for setting, (names, kinds) in config.data_sets.items():
-        every.update(names)
         for name in names:
-            available = kinds_of(name)
+            every[name] = own_columns(name, config.columns)
+            available = kinds_of(name, every[name])
             if not {*available} & {*kinds}:
                 needed = " or ".join(kinds)
                 problems.append(
                     f"{setting}: {name} holds {available[0]}; {config.method} needs {needed} there"
                 )
-    problems += unusable(check(sorted(every)))
+    for name in sorted(every):
+        problems += unusable(check([name], columns=every[name]))
     if problems:
         raise DataError("\n".join(problems))
     names = [config.train, *config.dev_sets, *config.suites]
@@ -171,8 +186,10 @@ def check_settings(config: TrainingConfig) -> None:
 
 
 @steady_stdout()
-def _execute_notebook(notebook: Path, output: Path, parameters: Facts) -> None:
-    """Execute a notebook with parameters into `output`.
+def _execute_notebook(
+    notebook: Path, output: Path, parameters: Facts, *, lessons: bool = False
+) -> None:
+    """Execute a notebook with parameters into `output`, by default without its lessons.
 
     If a cell fails, what was executed is written too. Raises RunError.
     """
@@ -197,13 +214,27 @@ def _execute_notebook(notebook: Path, output: Path, parameters: Facts) -> None:
                 stdout_file=sys.stdout,  # warnings and progress of the kernel
                 # Not that loopback is not encrypted.
                 extra_arguments=["--IPKernelApp.log_level=50"],
+                skip_cells_with_tag="" if lessons else _LESSON,
             )
     except Exception as error:  # of a cell, a kernel that died or never started, a full disk
         problem = error
         if isinstance(error, papermill.PapermillExecutionError):
             problem = f"{error.ename}: {error.evalue}"
         failure = RunError(f"{notebook.name} failed: {problem}\nthe executed notebook: {output}")
+    if not (failure or lessons):
+        _mark_lessons(running)
     if running.is_file():
         running.replace(output)
     if failure:
         raise failure
+
+
+def _mark_lessons(notebook: Path) -> None:
+    """Write into the skipped cells of an executed notebook that they were skipped."""
+    import nbformat
+
+    page = nbformat.read(notebook, 4)
+    for cell in page.cells:
+        if _LESSON in cell.metadata.get("tags", []):
+            cell.outputs = [nbformat.v4.new_output("stream", text=_SKIPPED)]
+    nbformat.write(page, notebook)

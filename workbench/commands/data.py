@@ -9,11 +9,10 @@ from typing import Annotated, Any
 from typer import Argument, Exit, Option, Typer
 
 import workbench
-from workbench.commands.options import Words
+from workbench.commands.options import Columns, Words
 from workbench.commands.output import echo, print_table
 
 data_app = Typer(no_args_is_help=True, help="List and check datasets, and split your own files.")
-Columns = Annotated[str, Option(help="ROLE=COLUMN,...; by default guessed from their names.")]
 Scale = Annotated[
     tuple[float, float] | None, Option(help="Range of the scores; by default guessed from them.")
 ]

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from typer import Argument, Option, Typer
 
 import workbench
-from workbench.commands.options import Runs, Words, overrides_of
+from workbench.commands.options import Columns, Runs, Words, overrides_of
 from workbench.commands.output import echo, warn_of
 from workbench.errors import SettingError
 from workbench.files import PACKAGE, project_path, reraise_os_error
@@ -53,6 +53,7 @@ def look(  # noqa: PLR0917
     on: Annotated[
         str, Option(help="Your file or a dataset; by default stsb-test or ladders-all.")
     ] = "",
+    columns: Columns = "",
     name: Annotated[Words, Option(help="Name of a model in the views; once for each.")] = None,
     html: Annotated[
         Path | None, Option(help="Write the pairs as a page, and open nothing.")
@@ -81,7 +82,8 @@ def look(  # noqa: PLR0917
             f"exists, not {output}"
         )
     on = on or ("stsb-test" if workbench.data.checksum_here("stsb-test") else "ladders-all")
-    pairs = workbench.data.load_pairs(on)
+    roles = workbench.data.parse_columns(columns)
+    pairs = workbench.data.load_pairs(on, columns=roles)
     models = models or ["english-encoder", WORDS]
     sources = [overrides_of([f"encoder={model}"], runs)["encoder"] for model in models]
     for source in {*sources} - {WORDS}:
@@ -95,7 +97,7 @@ def look(  # noqa: PLR0917
         )
     encoders = dict(zip(labels, sources, strict=True))
     if html:
-        explorer = workbench.views.PairExplorer(encoders, on)
+        explorer = workbench.views.PairExplorer(encoders, on, columns=roles)
         with reraise_os_error(html, "another --html FILE"):
             echo(f"page: {explorer.to_html(html)}")
         return
@@ -103,13 +105,15 @@ def look(  # noqa: PLR0917
     default_name = re.sub(r"[^\w.]+", "-", title)[:80]
     path = (notebook or Path(f"{default_name}.ipynb")).resolve()
     with reraise_os_error(path, "another --notebook FILE"):
-        write_look(path, encoders, on, pairs)
+        write_look(path, encoders, on, pairs, roles)
     echo(f"notebook: {path}")
     if not notebook:
         open_lab(path, path.parent, options, no_browser=no_browser)
 
 
-def write_look(path: Path, encoders: dict[str, str], on: str, pairs: Any) -> None:
+def write_look(
+    path: Path, encoders: dict[str, str], on: str, pairs: Any, columns: dict[str, str]
+) -> None:
     """Write the notebook of `look`, or keep an existing one of the same encoders and data.
 
     Raises SettingError if the existing one was written for others.
@@ -127,6 +131,7 @@ def write_look(path: Path, encoders: dict[str, str], on: str, pairs: Any) -> Non
         "targets": list(dict.fromkeys(pairs.sentence2))[:6],
     }
     texts = {"names": ", ".join(encoders), "pairs": pairs.name}
+    texts["columns"] = f", columns={columns}" if columns else ""
     for name, value in values.items():
         texts[name] = json.dumps(value, indent=4, ensure_ascii=False)
     page = nbformat.read(PACKAGE / "lab" / "look.json", 4)

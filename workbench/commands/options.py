@@ -16,6 +16,10 @@ RunName = Annotated[
     str, Argument(metavar="RUN", help="A run: its folder, or the beginning of its name.")
 ]
 Runs = Annotated[str, Option("--runs", help="The folder of runs.")]
+Columns = Annotated[
+    str,
+    Option("--columns", help="ROLE=COLUMN,... of your own files; by default guessed from them."),
+]
 Settings = Annotated[Words, Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
 Notebook = Annotated[
     bool, Option("--notebook/--no-notebook", help="Execute the method's notebook.")
@@ -25,8 +29,12 @@ Notebook = Annotated[
 _RUN = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(RUN_CONFIGS)})/)?[0-9a-f]{{8}}-s\d+(?![\w./-])")
 
 
-def overrides_of(settings: Sequence[str], runs_root: str = "runs") -> dict[str, str]:
+def overrides_of(
+    settings: Sequence[str], runs_root: str = "runs", columns: str = ""
+) -> dict[str, str]:
     """Return texts KEY=VALUE as a dictionary; names of runs become their folders.
+
+    columns: That of `--columns`, which is the setting of this name.
 
     Raises:
         SettingError: A text has another form, or a key is given twice.
@@ -42,4 +50,6 @@ def overrides_of(settings: Sequence[str], runs_root: str = "runs") -> dict[str, 
         if not equals or not name.strip():
             raise SettingError(f"{text!r} is not KEY=VALUE, such as temperature=0.07")
         pairs.append((name.strip(), _RUN.sub(folder_of, value.strip())))
+    if columns:
+        pairs.append(("columns", columns))
     return unique_keys(pairs)

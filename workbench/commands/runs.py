@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,17 +15,7 @@ from workbench.errors import RunError, SettingError, unknown_name
 
 runs_app = Typer()
 # The format of another tool -> the function of `systems` that writes a run into a folder in it.
-_WRITERS = {"mteb": "write_mteb"}
-
-
-def _export_trec(run: Any, folder: str) -> list[Path]:
-    from workbench.systems import write_trec
-
-    return write_trec(run, folder)
-
-
-# Format -> a function that writes the files of a run into a folder and returns their paths.
-_EXPORTS = {"trec": _export_trec}
+_WRITERS = {"mteb": "write_mteb", "trec": "write_trec"}
 
 
 @runs_app.command("runs")
@@ -160,23 +149,6 @@ def remove(
             )
     workbench.runs.remove_runs(chosen, runs)
     echo(f"removed {len(chosen)} run(s)")
-
-
-@runs_app.command("export")
-def export_run(
-    name: RunName,
-    folder: Annotated[str, Argument(help="Created if it is missing.")],
-    to: Annotated[str, Option(help=f"One of: {', '.join(_EXPORTS)}.")] = "trec",
-    runs: Runs = "runs",
-) -> None:
-    """Write the scores or rankings of a finished run as files that other tools read.
-
-    trec: a run file and judgements of each suite with rankings.
-    """
-    if to not in _EXPORTS:
-        raise SettingError(unknown_name("format", to, _EXPORTS, "of files"))
-    for path in _EXPORTS[to](workbench.runs.find_run(name, runs), folder):
-        echo(f"written: {path}")
 
 
 @runs_app.command()

@@ -7,7 +7,7 @@ from typer import Argument, Exit, Option, Typer
 from typer.core import TyperGroup
 
 import workbench
-from workbench.commands.options import Notebook, Runs, Words, overrides_of
+from workbench.commands.options import Columns, Notebook, Runs, Words, overrides_of
 from workbench.commands.output import echo
 from workbench.errors import SettingError
 from workbench.printing import steady_stdout
@@ -45,6 +45,7 @@ def start(  # noqa: PLR0917
     jobs: Annotated[
         int, Option(min=0, help="Cells at a time; by default one per GPU or 1; on Slurm all.")
     ] = 0,
+    columns: Columns = "",
     runs: Runs = "runs",
     name: Annotated[str, Option(help="Name of the sweep; by default made from its contents.")] = "",
     plan: Annotated[bool, Option("--plan", help="Only list the cells.")] = False,
@@ -73,6 +74,8 @@ def start(  # noqa: PLR0917
         contents["seeds"] = seeds
     if profile:
         contents["profile"] = profile
+    if columns:
+        contents["grid"] = contents.get("grid", {}) | {"columns": columns}
     if slurm:
         options = overrides_of(sbatch or [])
         contents["slurm"] = workbench.sweeps.Slurm(partition, gpus, cpus, memory, minutes, options)

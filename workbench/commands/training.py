@@ -5,7 +5,15 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 import workbench
-from workbench.commands.options import MethodName, Notebook, Runs, Settings, Words, overrides_of
+from workbench.commands.options import (
+    Columns,
+    MethodName,
+    Notebook,
+    Runs,
+    Settings,
+    Words,
+    overrides_of,
+)
 from workbench.commands.output import echo, print_scores, print_table
 from workbench.config import CONFIGS, BaselineConfig
 from workbench.errors import SettingError
@@ -24,6 +32,7 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     profile: Profile = "demo",
     seed: int = 0,
     setting: Settings = None,
+    columns: Columns = "",
     runs: Runs = "runs",
     notebook: Notebook = True,
     html: Annotated[
@@ -31,7 +40,7 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     ] = False,
 ) -> None:
     """Train and evaluate a method, by default by executing its notebook."""
-    overrides = overrides_of([*(changes or []), *(setting or [])], runs)
+    overrides = overrides_of([*(changes or []), *(setting or [])], runs, columns)
     # Refused before training, not after it.
     if html and not notebook:
         raise SettingError("--html needs the notebook; leave out --no-notebook")
@@ -69,7 +78,7 @@ def demo(runs: Runs = "runs") -> None:
 
 @training_app.command()
 @steady_stdout()
-def evaluate(
+def evaluate(  # noqa: PLR0917
     model: Annotated[
         str, Argument(help="A folder, run, hub id, or bundled name such as english-encoder.")
     ],
@@ -80,6 +89,7 @@ def evaluate(
         str, Option(help="as-it-is, first-last, mean, whitening, static, ...")
     ] = "as-it-is",
     setting: Settings = None,
+    columns: Columns = "",
     runs: Runs = "runs",
 ) -> None:
     """Evaluate a model without training; the result is listed with the runs."""
@@ -87,7 +97,7 @@ def evaluate(
     words = [f"encoder={model}", *(setting or [])]
     if suites:
         words.append(f"suites={suites}")
-    config = BaselineConfig.from_parameters(profile, 0, overrides_of(words, runs))
+    config = BaselineConfig.from_parameters(profile, 0, overrides_of(words, runs, columns))
     finished = workbench.evaluation.evaluate_model(config, runs)
     print_scores(finished)
     echo(f"run:      {finished.path}")

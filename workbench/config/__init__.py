@@ -14,6 +14,7 @@ from workbench.config._settings import (
     PUBLISHED as PUBLISHED,
     Settings as Settings,
     current_value as current_value,
+    parse_columns as parse_columns,
     published_entry as published_entry,
     read_data as read_data,
     read_parameter as read_parameter,

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge
 
-from workbench.config._settings import Count, Settings, Unit
+from workbench.config._settings import Count, FileColumns, Settings, Unit
 from workbench.config._training import SEVEN_STS, DataSets, EncoderName, Pooling, SetName, Suites
 
 
@@ -37,6 +37,9 @@ class BaselineConfig(Settings):
     """git revision of a hub id"""
     suites: Suites = SEVEN_STS
     """evaluation sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
+    columns: FileColumns = {}
+    """role -> column of your own files, such as sentence1=left,score=grade; a file takes those that
+    it has and guesses the others"""
     classifier: Literal["sklearn", "senteval"] = "sklearn"
     """of transfer tasks: scikit-learn's logistic regression, or SentEval's own, as in published
     accuracies"""

@@ -62,6 +62,27 @@ def current_value(value: Any) -> Any:
 Value = BeforeValidator(current_value)
 
 
+def parse_columns(text: Any) -> Any:
+    """Return {"sentence1": "left", ...} for "sentence1=left,score=how close".
+
+    Other values are returned as they are."""
+    if not isinstance(text, str):
+        return text
+    chosen = []
+    for part in filter(None, text.split(",")):
+        role, _, column = map(str.strip, part.partition("="))
+        if not role or not column:
+            raise SettingError(
+                f"--columns {text!r}: expected ROLE=COLUMN,..., for example "
+                "sentence1=left,score=grade"
+            )
+        chosen.append((role, column))
+    return unique_keys(chosen)
+
+
+FileColumns = Annotated[dict[str, str], BeforeValidator(parse_columns)]
+
+
 def read_profiles(method: str) -> dict[str, Values]:
     """Return profile -> the settings that data/profiles.toml has for it."""
     profiles = {}
@@ -91,7 +112,7 @@ class Settings(BaseModel):
     outside_digest: ClassVar[set[str]] = {*_NAMES["outside_digest"]}
     # Settings added after runs had been made: at their default they do not count, so that those
     # keep their names.
-    added: ClassVar[set[str]] = {"mlm_weight"}
+    added: ClassVar[set[str]] = {"mlm_weight", "columns"}
 
     profile: str = "paper"
     """which set of values the settings start from"""

@@ -12,6 +12,7 @@ from workbench.config._settings import (
     Count,
     Cut,
     Epochs,
+    FileColumns,
     Fraction,
     NonNegative,
     Positive,
@@ -105,6 +106,9 @@ class TrainingConfig(Settings):
     suites: Suites = SEVEN_STS
     """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc) [SimCSE
     sec. 6.1]"""
+    columns: FileColumns = {}
+    """role -> column of your own files, such as sentence1=left,score=grade; a file takes those that
+    it has and guesses the others"""
     revisions: dict[str, str] = {}
     """hub id of an encoder -> git revision"""
     batch_size: BatchSize = 64

@@ -1,5 +1,6 @@
 """Sentences, scored pairs, triplets and transfer tasks: bundled, local, or from the hub."""
 
+from workbench.config import parse_columns as parse_columns
 from workbench.data._catalogue import (
     CATALOGUE as CATALOGUE,
     TRANSFER as TRANSFER,
@@ -24,8 +25,9 @@ from workbench.data._loading import (
     load_suites as load_suites,
     load_task as load_task,
     load_training as load_training,
+    own_columns as own_columns,
+    require_columns as require_columns,
 )
-from workbench.data._roles import parse_columns as parse_columns
 from workbench.data._sets import (
     AVERAGES as AVERAGES,
     LabelledSentences as LabelledSentences,

@@ -35,9 +35,9 @@ def check(
         names: Of the catalogue, or paths of your own files, read with `columns` and `scale`; None:
             the whole catalogue.
 
-    The status is "bundled", "local", "own file", "hub" (not on this machine; not downloaded),
-    "damaged" or "missing"; the problem, which contains the name, is "" if the set loads and nothing
-    is remarkable.
+    The status is "bundled", "local", "own file", "refused" (an own file that cannot be read as it
+    is), "hub" (not on this machine; not downloaded), "damaged" or "missing"; the problem, which
+    contains the name, is "" if the set loads and nothing is remarkable.
     """
     rows = []
     for name in CATALOGUE if names is None else names:
@@ -49,7 +49,7 @@ def check(
 
 def unusable(table: pd.DataFrame) -> list[str]:
     """Return the problems of the sets in a table of `check` that cannot be loaded."""
-    broken = table[table["status"].isin(["damaged", "missing"])]
+    broken = table[table["status"].isin(["damaged", "refused", "missing"])]
     return broken["problem"].tolist()
 
 
@@ -68,7 +68,7 @@ def _check(name: str, columns: Columns, scale: Scale) -> Facts:
             else:
                 problem = "set WORKBENCH_DATA"
         else:
-            status = "damaged"
+            status = "damaged" if entry else "refused"
             kind = kinds_of(name, columns)[0]
             data = load_data(name) if entry else load_data(name, columns=columns, scale=scale)
             status = "own file" if entry is None else "bundled" if entry.bundled else "local"

@@ -29,6 +29,7 @@ from workbench.data._sets import (
     sample_queries,
 )
 from workbench.data._tables import (
+    Roles,
     Table,
     Texts,
     content_checksum,
@@ -128,7 +129,7 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
         _LOG.warning(text, config.encoder, known_set, name)
     if name in dataset_names("labelled"):
         raise DataError(f"train: {name} holds labelled, not sentences; no method trains on labels")
-    data = load_data(name)
+    data = load_data(name, columns=own_columns(name, config.columns))
     limit = config.train_limit
     if limit is None:
         return data
@@ -146,7 +147,8 @@ def load_dev(config: Any) -> Pairs:
         dev = load_dev(SimCSEConfig(dev="world-dev+ladders-all"))
         print(dev.summary)
     """
-    sets = [load_pairs(name) for name in config.dev_sets]
+    columns = config.columns
+    sets = [load_pairs(name, columns=own_columns(name, columns)) for name in config.dev_sets]
     if len(sets) == 1:
         return sets[0]
     gold = [(each.gold - each.score_range[0]) / np.ptp(each.score_range) for each in sets]
@@ -174,12 +176,37 @@ def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
         print(suites["ladders-all"].summary)
     """
     suites: dict[str, Pairs | TransferTask] = {}
+    columns = getattr(config, "columns", {})
     for name in getattr(config, "suites", config):
-        suite = load_task(name) if name in TRANSFER else load_pairs(name)
+        if name in TRANSFER:
+            suite = load_task(name)
+        else:
+            suite = load_pairs(name, columns=own_columns(name, columns))
         if suite.name in suites:
             raise DataError(f"suites: two sets are called {suite.name}; rename one of the files")
         suites[suite.name] = suite
     return suites
+
+
+def own_columns(name: str | Path, columns: Roles) -> Columns:
+    """Return those of the settings' columns that your own file has; None for any other set.
+
+    Example:
+        load_sentences(config.corpus, columns=own_columns(config.corpus, config.columns))
+    """
+    table = read_own(name) if columns else None
+    if table is None:
+        return None
+    return {role: column for role, column in columns.items() if column in table.columns}
+
+
+def require_columns(config: Any) -> None:
+    """Raise DataError for a column of the settings that none of their files has."""
+    columns: Texts = {}
+    for names, _ in config.data_sets.values():
+        for table in map(read_own, names if config.columns else ()):
+            columns |= table.columns if table else {}
+    Table(columns, "the files of your own in these settings", "").require(config.columns)
 
 
 def kinds_of(name: str | Path, columns: Columns = None) -> tuple[Kind, ...]:

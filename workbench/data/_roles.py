@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from workbench.data._catalogue import TABLES, DataSet, Kind
 from workbench.data._tables import Roles, Table, to_number
-from workbench.errors import DataError, SettingError
+from workbench.errors import DataError
 from workbench.files import Facts
 
 Columns = Roles | None  # as a user chose
@@ -18,20 +18,8 @@ Matches = dict[str, list[str]]  # role -> the columns that may have it, best fir
 ROLES: Mapping[Kind, Matches] = TABLES["columns"]
 # As in "similarity (0-5)", "score (0 to 5)" or "grade (0, 1, 2, 3)".
 _STATED_SCALE = re.compile(r"\(\s*(-?[\d.]+)(?:\s*,\s*[\d.]+)*\s*(?:to|-|–|,)\s*(-?[\d.]+)\s*\)")
-
-
-def parse_columns(text: str) -> dict[str, str]:
-    """Return {"sentence1": "left", ...} for "sentence1=left,score=how close"."""
-    chosen = {}
-    for part in filter(None, text.split(",")):
-        role, _, column = map(str.strip, part.partition("="))
-        if not role or not column:
-            raise SettingError(
-                f"--columns {text!r}: expected ROLE=COLUMN,..., for example "
-                "sentence1=left,score=grade"
-            )
-        chosen[role] = column
-    return chosen
+# Names of a column that only numbers or identifies the rows, as pandas and spreadsheets write it.
+_NUMBERING = re.compile(r"(row|pair)?(id|idx|index|nr|no|number)?|unnamed\d*")
 
 
 def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
@@ -40,8 +28,15 @@ def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
     Raises DataError if there is none."""
     matches = {kind: match_columns(kind, table, chosen) for kind in ROLES}
     kinds: list[Kind] = [kind for kind in ROLES if all(matches[kind].values())]
+    # Last, because here no name says that these are pairs.
+    if "pairs" not in kinds and all(_guess_pairs(table, matches["pairs"], chosen).values()):
+        kinds.append("pairs")
     if not kinds:
-        nearest = max(ROLES, key=lambda kind: sum(map(bool, matches[kind].values())))
+        # A file of one column holds sentences.
+        fitting: list[Kind] = [
+            kind for kind in ROLES if len(ROLES[kind]) <= len(table.columns)
+        ] or [*ROLES]
+        nearest = max(fitting, key=lambda kind: sum(map(bool, matches[kind].values())))
         raise _missing_columns(table, nearest, matches[nearest])
     # Lists of positives and negatives are triplets, whatever other columns there are.
     if "triplets" in kinds:
@@ -59,6 +54,8 @@ def read_roles(
     kind: By default the fullest that the columns allow."""
     kind = kind or kinds_of_table(table, chosen)[0]
     matches = match_columns(kind, table, chosen)
+    if kind == "pairs":
+        matches = _guess_pairs(table, matches, chosen)
     if not all(matches.values()):
         raise _missing_columns(table, kind, matches)
     roles = _best_columns(matches)
@@ -131,22 +128,45 @@ def match_columns(kind: Kind, table: Table, chosen: Columns) -> Matches:
     return {role: [] for role in matches} if named else matches
 
 
+def _guess_pairs(table: Table, matches: Matches, chosen: Columns) -> Matches:
+    """Return the roles of two columns of texts and one of numbers, whatever their names.
+
+    If there are other columns, the matches are returned as they are."""
+    texts, numbers = _split_by_type(table)
+    is_of_another_kind = chosen and not any(matches.values())
+    if is_of_another_kind or (len(texts), len(numbers)) != (2, 1):
+        return matches
+    # A text that is known to be second stands on the right.
+    if texts[0] in matches["sentence2"] or texts[1] in matches["sentence1"]:
+        texts.reverse()
+    guess = dict(zip(matches, [*texts, *numbers], strict=True))
+    return {role: matches[role] or [column] for role, column in guess.items()}
+
+
+def _split_by_type(table: Table) -> tuple[list[str], list[str]]:
+    """Return the columns of texts and those of numbers, without any that only numbers the rows."""
+    columns = [column for column in table.columns if not _NUMBERING.fullmatch(plain_name(column))]
+    numbers = list(filter(table.is_numeric, columns))
+    return [column for column in columns if column not in numbers], numbers
+
+
 def _missing_columns(table: Table, kind: Kind, matches: Matches) -> DataError:
     """Return an error with the columns of a table and the roles that none of them has."""
-    known = []
-    missing = []
-    for role, columns in matches.items():
-        if columns:
-            known.append(f"{role} = {columns[0]}")
-        else:
-            missing.append(f"{role}=NAME")
+    known = {role: columns[0] for role, columns in matches.items() if columns}
+    texts, numbers = _split_by_type(table)
+    free = {True: iter(numbers), False: (text for text in texts if text not in known.values())}
+    words = []
+    for role in matches:
+        column = known.get(role) or next(free[role == "score"], "NAME")
+        words.append(f"{role}={column}")
     have = ", ".join(list(table.columns)[:12])
-    problem = f"the columns are {have} (known: {', '.join(known) or 'none'})"
+    found = ", ".join(map(" = ".join, known.items()))
+    problem = f"the columns are {have} (known: {found or 'none'})"
     rule = f"the roles of {kind} are {', '.join(matches)}"
-    if missing in (["score=NAME"], ["negative=NAME"]):
+    if "NAME" in words[-1] and len(known) == 2:
         rule = f"no method trains on pairs without a score or a negative; {rule}"
-    remedy = "rename columns in the file, or give `workbench data check` and `split` --columns"
-    return DataError(f"{table.where}: {problem}; {rule}: {remedy} {','.join(missing)}")
+    remedy = f"give --columns {','.join(words)} or other names, or rename columns in the file"
+    return DataError(f"{table.where}: {problem}; {rule}: {remedy}")
 
 
 def _read_scores(
@@ -205,7 +225,9 @@ def _are_numbered_classes(roles: Roles, values: set[float]) -> bool:
     first = plain_name(roles["sentence1"])
     if first == "premise":
         return True
-    is_label = "label" in plain_name(roles["score"])
+    name = plain_name(roles["score"])
+    # A name that is not usual says as little about the direction as "label".
+    is_label = "label" in name or name not in ROLES["pairs"]["score"]
     is_query = first in ("query", "question", "question1")
     return is_label and not is_query and 0 in values and not values <= {0, 1}
 

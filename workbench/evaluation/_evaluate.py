@@ -12,7 +12,16 @@ import pandas as pd
 
 from workbench.checkpoints import EncodingSpec, find_checkpoint
 from workbench.config import BaselineConfig
-from workbench.data import AVERAGES, Pairs, TransferTask, labels, load_sentences, load_suites
+from workbench.data import (
+    AVERAGES,
+    Pairs,
+    TransferTask,
+    labels,
+    load_sentences,
+    load_suites,
+    own_columns,
+    require_columns,
+)
 from workbench.encoder import Encode, finite_array, load_encoder, unit_rows
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation._baselines import StaticWords, TfIdf, Whitened
@@ -136,6 +145,7 @@ def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Ru
                 finished.path,
             )
         return finished
+    require_columns(config)
     model = load_baseline(config)
     suites = load_suites(config)
     # Training may choose bf16; published numbers of a model as it is are of fp32.
@@ -166,7 +176,8 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
         sentence without a known word.
     """
     if sentences is None and config.kind in ("whitening", "tfidf"):
-        sentences = load_sentences(config.fit_on, limit=config.fit_limit).sentences
+        columns = own_columns(config.fit_on, config.columns)
+        sentences = load_sentences(config.fit_on, limit=config.fit_limit, columns=columns).sentences
     if config.kind == "tfidf":
         # No checkpoint, device or precision: words are counted.
         return TfIdf(sentences or [], words=config.words)

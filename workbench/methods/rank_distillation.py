@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from workbench.config import CONFIGS, RankEncoderConfig
-from workbench.data import Sentences, load_sentences
+from workbench.data import Sentences, load_sentences, own_columns
 from workbench.errors import EncoderError
 from workbench.losses import Scalar, SquareScores, kept_pairs, rank_mse
 from workbench.methods.base import ContrastiveMethod, Inputs, Terms
@@ -27,7 +27,10 @@ class RankDistillation:
     def prepare(self, data: Sentences, sentences: list[str], device: torch.device) -> None:
         """Draw the corpus and embed it and the sentences with E1, from the cache if possible."""
         config = self.config
-        drawn_from = load_sentences(config.corpus) if config.corpus else data
+        drawn_from = data
+        if config.corpus:
+            columns = own_columns(config.corpus, config.columns)
+            drawn_from = load_sentences(config.corpus, columns=columns)
         # Drawn by its own seed: unless E1 is a run of each seed, its embeddings are shared.
         self.corpus = draw_corpus(drawn_from, config.corpus_size, config.corpus_seed)
         base = load_e1(config)

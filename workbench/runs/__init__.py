@@ -1,8 +1,8 @@
 """Runs on disk: the folder of one run, and the list of all."""
 
 from workbench.runs._listing import (
-    COMMON_FOLDERS as COMMON_FOLDERS,
     choose_runs as choose_runs,
+    encoder_name as encoder_name,
     find_run as find_run,
     list_runs as list_runs,
     needed_by as needed_by,

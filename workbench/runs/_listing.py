@@ -22,9 +22,12 @@ _LAST = ["started", "seconds", "host", "path"]
 # A suite with one of these names has its measure in front: "spearman status".
 _TAKEN = {*_FIRST, *_LAST, "settings", "scores", "facts", "run", "failure", "start"}
 _TAKEN |= {name for each in RUN_CONFIGS.values() for name in each.model_fields}
-# Names of folders that do not tell encoders apart; a snapshot of the hub is a commit.
-COMMON_FOLDERS = r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?"
-_COMMON_NAME = re.compile(rf"{COMMON_FOLDERS}|[0-9a-f]{{40}}")
+# Names of folders that do not tell encoders apart: common ones, digests, commits of the hub, and
+# the modules of a SentenceTransformer.
+_COMMON_NAME = re.compile(
+    r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?"
+    r"|[0-9a-f]{8,}(-s\d+)?|\d_Transformer"
+)
 # Name, sign, value; only = may have none, or an empty variable of a shell would select all runs.
 _FILTER = re.compile(r"(.+?)\s*(=|(?:!=|<=|>=|<|>)(?=\s*\S))\s*(.*)", re.DOTALL)
 # Methods of a series.
@@ -229,19 +232,33 @@ def split_common_settings(
 def short_value(value: Any, seed: int | None = None) -> str:
     """Return a setting's value as short text: of a run its method and digest, and another seed.
 
-    Of another path it is the last name that is not one of many folders, such as "model".
+    Of another path it is its `encoder_name`.
     """
     if isinstance(value, list):
         items = ", ".join(short_value(item, seed) for item in value)
         return items if len(value) == 1 else f"[{items}]"
-    path = Path(str(value))
+    path = Path(str(value).removeprefix("st:"))
     if not path.is_absolute():
         return str(value)
-    while _COMMON_NAME.fullmatch(path.name):
-        path = path.parent
-    if not NAME.fullmatch(path.name):
-        return path.name
-    return f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}"
+    for folder in (path, path.parent):
+        if NAME.fullmatch(folder.name):
+            return f"{folder.parent.name} {folder.name.removesuffix(f'-s{seed}')}"
+    return encoder_name(path)
+
+
+def encoder_name(source: str | Path) -> str:
+    """Return the last part of a path or hub id that tells an encoder apart; of a run its method.
+
+    A folder such as "model" does not, nor does the place in the hub's cache.
+    """
+    path = Path(str(source).removeprefix("st:"))
+    # A relative folder such as "." has its telling parts above it; a hub id is no folder.
+    if path.is_dir():
+        path = path.absolute()
+    for part in reversed(path.parts):
+        if not _COMMON_NAME.fullmatch(part):
+            return part.rpartition("--")[2] if part.startswith("models--") else part
+    return str(source)
 
 
 def find_run(name: str, root: AnyPath = "runs") -> Run:

@@ -1,7 +1,6 @@
 """Encoders by name: their labels, the unit vectors of sentences, and the scores of pairs."""
 
 import logging
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import RunError
 from workbench.files import cache_folder, remove_path
-from workbench.runs import COMMON_FOLDERS, Run, is_running, run_path
+from workbench.runs import Run, encoder_name, is_running, run_path
 from workbench.views._style import problem_html
 
 Encoders = Mapping[str, Any] | Sequence[Any] | None  # as `Ask` takes them
@@ -23,8 +22,6 @@ Strings = Sequence[str]
 WORDS = "word-overlap"  # the name of `WordOverlap`, where an encoder can be named
 SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces between words
 _BUNDLED = ["english-encoder"]  # the encoders if none is given
-# Parts of a path that do not distinguish encoders: common names of folders, and digests.
-_DULL = re.compile(rf"{COMMON_FOLDERS}|[0-9a-f]{{8,}}(-s\d+)?")
 
 
 def label_encoders(encoders: Encoders) -> dict[str, Any]:
@@ -50,14 +47,7 @@ def _name_of(source: Any) -> str:
     path = getattr(source, "path", source)
     if not isinstance(path, str | Path):
         return getattr(source, "__name__", type(source).__name__)
-    folder = Path(path)
-    # A relative folder such as "." has its telling parts above it; a hub id is no folder.
-    if folder.is_dir():
-        folder = folder.resolve()
-    for part in reversed(folder.parts):
-        if not _DULL.fullmatch(part):
-            return part
-    return str(source)
+    return encoder_name(path)
 
 
 class WordOverlap:
@@ -201,10 +191,12 @@ class StartingEncoder:
 
 
 @_without_warnings()
-def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
+def scores_of(
+    source: Any, pairs: Pairs, name: str | None = None, columns: dict[str, str] | None = None
+) -> Any:
     """Return scores of the pairs under an encoder; other sources are returned as they are.
 
-    name: Of the pairs, if they are a set or a file: then the scores are cached."""
+    name, columns: Of the pairs, if they are a set or a file: then the scores are cached."""
     is_name = isinstance(source, str | Path)
     if not (is_name or callable(source) or hasattr(source, "encode")):
         return source
@@ -213,7 +205,9 @@ def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
 
     if is_name and name and source != WORDS:
         # "fp32" is named: under "auto" the cache may have scores of an earlier version in bf16.
-        config = BaselineConfig(encoder=str(source), suites=[name], precision="fp32")
+        config = BaselineConfig(
+            encoder=str(source), suites=[name], columns=columns or {}, precision="fp32"
+        )
         root = cache_folder() / "scores"
         path = run_path(config, root)
         for _ in range(2):

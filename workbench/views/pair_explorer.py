@@ -37,13 +37,21 @@ class PairExplorer(Explorer):
     shows = "scores"
     distance = "distance between the ranks by a and b, or by a and gold, as a share of the list"
 
-    def __init__(self, scores: Encoders, pairs: Pairs | str, *, encoders: Encoders = None) -> None:
+    def __init__(
+        self,
+        scores: Encoders,
+        pairs: Pairs | str,
+        *,
+        encoders: Encoders = None,
+        columns: dict[str, str] | None = None,
+    ) -> None:
         """Show scores as of `pair_table`, or of the encoders of `Ask`, which are computed.
 
         Args:
             scores: label -> scores or an encoder; the table is `self.table`.
             pairs: Scored pairs, or the name of a set or file; DataError if unknown.
             encoders: As of `RankingExplorer`; by default those of `scores`.
+            columns: Role -> column of a file, as of `load_data`.
 
         Example:
             PairExplorer(["english-encoder", "word-overlap"], "ladders-all")
@@ -51,11 +59,11 @@ class PairExplorer(Explorer):
         name = None
         if isinstance(pairs, str):
             name = pairs
-            pairs = load_pairs(name)
+            pairs = load_pairs(name, columns=columns)
         self._data = pairs
         self._suite = set_name(pairs.name)
         sources = label_encoders(scores)
-        data = {label: scores_of(source, pairs, name) for label, source in sources.items()}
+        data = {label: scores_of(source, pairs, name, columns) for label, source in sources.items()}
         if encoders is None:
             # What was scored here is an encoder; all others came as scores.
             encoders = {

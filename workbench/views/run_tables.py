@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.config import ALIASES, BaselineConfig
-from workbench.data import AVERAGES, Pairs, dataset_names, load_pairs
+from workbench.data import AVERAGES, Pairs, dataset_names, load_pairs, own_columns
 from workbench.errors import DataError, RunError, SettingError, unknown_name
 from workbench.files import set_name
 from workbench.metrics import Measure, seed_spread
@@ -229,7 +229,8 @@ def _short_label(row: Mapping[str, Any]) -> str:
     kind = row["settings"]["kind"]
     if kind == "tfidf":  # of no encoder
         return kind
-    encoder = short_value(row["settings"]["encoder"])
+    # As `look` names it, a hub id without its owner.
+    encoder = short_value(row["settings"]["encoder"]).rpartition("/")[2]
     return encoder if kind == "pooling" else f"{encoder}, {kind}"
 
 
@@ -255,13 +256,14 @@ def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
     Raises:
         DataError: They are not on this machine.
     """
-    if suite_file(suite):
-        return load_pairs(suite)
-    # The file that a run read may be in another folder than the caller thinks: its settings know.
+    # The file that a run read may be in another folder than the caller thinks, and its columns may
+    # have been chosen: its settings know.
     for path in runs["path"]:
-        for file in read_or_warn(path, lambda run: run.config.suites) or ():
+        config: Any = read_or_warn(path, lambda run: run.config)
+        for file in getattr(config, "suites", ()):
             if set_name(file) == set_name(suite):
-                return load_pairs(file)
+                source = suite if suite_file(suite) else file
+                return load_pairs(source, columns=own_columns(source, config.columns))
     return load_pairs(suite)
 
 
