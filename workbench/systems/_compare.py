@@ -4,7 +4,7 @@ Systems are compared on the pairs, or queries, that all of them have."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import starmap
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +13,9 @@ import pandas as pd
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES
 from workbench.errors import DataError, SettingError, unknown_name
-from workbench.evaluation import per_query_metrics
+from workbench.evaluation import extract_table, per_query_metrics
 from workbench.metrics import (
     Interval,
-    PermutationTest,
     bootstrap_means,
     bootstrap_values,
     hierarchical_interval,
@@ -28,60 +27,42 @@ from workbench.metrics import (
     sign_flip_test,
     smallest_difference,
 )
-from workbench.systems._scores import SystemScores, part_of
+from workbench.systems._scores import SystemScores, metrics_of
 from workbench.systems._verdicts import SystemComparison
 
 _ENDS = [0.025, 0.975]  # of a 95% interval, as shares of the distribution
 # A true difference of so many standard deviations over pairs is detected in 80 of 100 cases: the
 # normal quantiles of 0.975 and 0.8.
 _DETECTED = 1.959964 + 0.841621
+_Tables = Mapping[tuple[str, int], pd.DataFrame]  # system and place of the seed -> its table
 _SHOWN = ("kcc", "ndcg", "queries")  # further metrics of a report
+_DIFFERENCE = ["difference", "difference_low", "difference_high", "p_value", "smallest"]
 
 
-class _Measured(NamedTuple):
-    """The systems on one suite: their values, and these under common resamples of its items.
+class _Statistic(NamedTuple):
+    """What is compared: a mean over pairs or queries, from their scores or values [n].
 
-    seeds: system -> its seeds. values: system -> [seeds]. draws: system -> [seeds, samples].
-    test: Of one seed of two systems.
+    draws: Its values under resamples [samples], common to all systems. test: Of two systems.
     """
 
     measure: str
     items: str  # pairs or queries
-    count: int
-    left_out: int
-    seeds: dict[str, list[int]]
-    values: dict[str, np.ndarray]
-    draws: dict[str, np.ndarray]
-    test: Callable[[str, str], PermutationTest]
+    value: Callable[[np.ndarray], float]
+    draws: Callable[[np.ndarray], np.ndarray]
+    test: Callable[[np.ndarray, np.ndarray], Any]
 
 
-class _Read:
-    """A report or run whose metrics and scores were read once, for all suites."""
+class _System(NamedTuple):
+    """A system on one suite.
 
-    def __init__(self, place: int, source: Any) -> None:
-        self.source = source
-        config: Any = getattr(source, "config", BaselineConfig())  # of a run
-        self.is_trained = config.method != BaselineConfig.method
-        self.seed = config.seed if self.is_trained else place
-        self.metrics = part_of(source, "metrics")
-        scores = part_of(source, "scores")
-        self.scores_of = dict(iter(scores.groupby("suite", sort=False)))
+    seeds: Those of trained runs; [] for an encoder or for scores without seeds. scores: [seeds, n].
+    values: [seeds]. draws: [seeds, samples].
+    """
 
-    def scores(self, suites: Sequence[str]) -> pd.DataFrame:
-        """Return gold and predicted of each pair; the index are suite and id of the pair."""
-        tables = [self.scores_of[suite] for suite in suites if suite in self.scores_of]
-        if not tables:
-            return pd.DataFrame()
-        return pd.concat(tables).set_index(["suite", "pair_id"])
-
-    def values_by_query(self, suite: str) -> pd.DataFrame:
-        """Return the metrics of each query that has a relevant target."""
-        rankings: Any = part_of(self.source, "rankings")
-        values = per_query_metrics(rankings[rankings["suite"] == suite])
-        return values.dropna(subset="ndcg").set_index("query_id")
-
-
-_Systems = Mapping[str, list[_Read]]
+    seeds: list[int]
+    scores: np.ndarray
+    values: np.ndarray
+    draws: np.ndarray
 
 
 def compare_scores(
@@ -114,161 +95,157 @@ def compare_scores(
         raise SettingError(unknown_name("suite", unknown[0], scored, "of these systems"))
     rows: list[dict[str, Any]] = []
     notes = list(scores.notes)
-    read = {name: [*starmap(_Read, enumerate(own))] for name, own in systems.items()}
+    metrics = {name: metrics_of(own[0]) for name, own in systems.items()}
+    # A run reads its file each time that it is asked.
+    scored_pairs = _by_seed(systems, partial(extract_table, kind="scores"))
     for suite in suites or scored:
-        having = {name: own for name, own in read.items() if suite in own[0].metrics}
-        measured = _measure(suite, having, samples)
-        if measured.left_out:
+        having = {name: own for name, own in systems.items() if suite in metrics[name]}
+        of_pairs = {key: own for key, own in scored_pairs.items() if key[0] in having}
+        table, statistic, left_out = _read_suite(suite, having, of_pairs, samples)
+        if left_out:
             notes.append(
-                f"{suite}: {measured.left_out} {measured.items} that not every system scored are "
-                "left out"
+                f"{suite}: {left_out} {statistic.items} that not every system scored are left out"
             )
-        for name, own in having.items():
-            row = _row(name, measured, base)
-            metrics = own[0].metrics[suite]
-            further = {key: metrics[key] for key in _SHOWN if key in metrics}
-            rows.append({"suite": suite, **row, **further})
+        measured = {name: _measure(table[name], having[name], statistic) for name in having}
+        for name, system in measured.items():
+            row = {"suite": suite, "system": name, **_score_columns(system, statistic)}
+            if name != base and base in measured:
+                row |= _difference_columns(system, measured[base], statistic)
+            else:
+                row |= dict.fromkeys(_DIFFERENCE, math.nan)
+            of_suite = metrics[name][suite]
+            rows.append(row | {key: of_suite[key] for key in _SHOWN if key in of_suite})
     table = pd.DataFrame(rows)
     adjusted = holm(table["p_value"])
     return SystemComparison(table.assign(adjusted=adjusted), base, alpha, scores, notes)
 
 
-def _measure(suite: str, systems: _Systems, samples: int) -> _Measured:
-    """Measure Spearman or accuracy on the common pairs, or NDCG if there are only rankings."""
+def _read_suite(
+    suite: str, systems: Mapping[str, list[Any]], scored: _Tables, samples: int
+) -> tuple[pd.DataFrame, _Statistic, int]:
+    """Return the scores of the common pairs, or the NDCG of queries if there are only rankings.
+
+    Returns: the table, whose columns are system and place of the seed; what is compared; and the
+    number of pairs or queries that were left out.
+    """
     sets = AVERAGES.get(suite, [suite])
-    of_pairs = _tables(systems, lambda one: one.scores(sets))
-    if len(_common_items(of_pairs)[0]):
-        return _measure_pairs(suite, systems, of_pairs, samples)
-    of_queries = _tables(systems, lambda one: one.values_by_query(suite))
-    common, left_out = _common_items(of_queries)
-    if not len(common):
+    of_pairs = {key: _rows_of(table, sets) for key, table in scored.items()}
+    scores, left_out = _common_items(of_pairs, "predicted")
+    if len(scores):
+        gold = _common_gold(suite, of_pairs)
+        is_classified = "accuracy" in metrics_of(next(iter(systems.values()))[0])[suite]
+        options: Any = {
+            # An average has seven sets, each of which is resampled on its own.
+            "sets": scores.index.get_level_values(0).tolist(),
+            "measure": "accuracy" if is_classified else "spearman",
+        }
+        statistic = _Statistic(
+            options["measure"],
+            "pairs",
+            partial(mean_over_sets, gold, **options),
+            partial(bootstrap_values, gold, samples=samples, **options),
+            partial(permutation_test, gold, samples=samples, **options),
+        )
+        return scores, statistic, left_out
+    values, left_out = _common_items(_by_seed(systems, partial(_values_by_query, suite)), "ndcg")
+    if not len(values):
         raise DataError(
             f"{suite}: {', '.join(systems)} have no pair or query in common; score them on one "
             "version of the set"
         )
-    values = _arrays(of_queries, common, "ndcg")
-    draws = {
-        name: np.stack([bootstrap_means(one, samples=samples) for one in own])
-        for name, own in values.items()
-    }
 
-    def test(name: str, other: str) -> PermutationTest:
-        return sign_flip_test(values[name][0] - values[other][0], samples=samples)
+    def test(first: np.ndarray, second: np.ndarray) -> Any:
+        return sign_flip_test(first - second, samples=samples)
 
-    means = {name: own.mean(axis=1) for name, own in values.items()}
-    seeds = _seeds_of(systems)
-    return _Measured("ndcg", "queries", len(common), left_out, seeds, means, draws, test)
+    draws = partial(bootstrap_means, samples=samples)
+    return values, _Statistic("ndcg", "queries", np.mean, draws, test), left_out
 
 
-def _measure_pairs(
-    suite: str,
-    systems: _Systems,
-    tables: dict[str, list[pd.DataFrame]],
-    samples: int,
-) -> _Measured:
-    common, left_out = _common_items(tables)
-    gold, *others = (own[0] for own in _arrays(tables, common, "gold").values())
-    for name, other in zip([*systems][1:], others, strict=True):
-        different = np.flatnonzero(gold != other)
-        if len(different):
-            raise DataError(
-                f"{suite}: {next(iter(systems))} and {name} have different gold, first of pair "
-                f"{common[different[0]][-1]!r} ({len(different)} pairs); score both on one version "
-                "of the set"
-            )
-    is_classified = "accuracy" in next(iter(systems.values()))[0].metrics[suite]
-    # An average has seven sets, each of which is resampled on its own.
-    of_sets: Any = {
-        "sets": common.get_level_values(0).tolist(),
-        "measure": "accuracy" if is_classified else "spearman",
-    }
-    predicted = _arrays(tables, common, "predicted")
-    values = {}
-    draws = {}
-    for name, own in predicted.items():
-        values[name] = np.array([mean_over_sets(gold, one, **of_sets) for one in own])
-        resampled = [bootstrap_values(gold, one, samples=samples, **of_sets) for one in own]
-        draws[name] = np.stack(resampled)
-
-    def test(name: str, other: str) -> PermutationTest:
-        first = predicted[name][0]
-        return permutation_test(gold, first, predicted[other][0], samples=samples, **of_sets)
-
-    seeds = _seeds_of(systems)
-    measure = of_sets["measure"]
-    return _Measured(measure, "pairs", len(common), left_out, seeds, values, draws, test)
-
-
-def _seeds_of(systems: _Systems) -> dict[str, list[int]]:
-    """Return system -> its seeds; [] for an encoder or scores without seeds."""
-    seeds = {}
-    for name, own in systems.items():
-        has_seeds = len(own) > 1 or own[0].is_trained
-        seeds[name] = [one.seed for one in own] if has_seeds else []
-    return seeds
-
-
-def _tables(
-    systems: _Systems, table_of: Callable[[_Read], pd.DataFrame]
-) -> dict[str, list[pd.DataFrame]]:
-    return {name: list(map(table_of, own)) for name, own in systems.items()}
-
-
-def _arrays(
-    tables: Mapping[str, list[pd.DataFrame]], items: pd.Index, column: str
-) -> dict[str, np.ndarray]:
-    """Return system -> the values of a column of these items [seeds, items]."""
+def _by_seed(systems: Mapping[str, list[Any]], table_of: Callable[[Any], pd.DataFrame]) -> _Tables:
     return {
-        name: np.stack([table.loc[items, column].to_numpy(dtype=float) for table in own])
-        for name, own in tables.items()
+        (name, place): table_of(report)
+        for name, own in systems.items()
+        for place, report in enumerate(own)
     }
 
 
-def _common_items(tables: Mapping[str, list[pd.DataFrame]]) -> tuple[pd.Index, int]:
-    """Return the items that every table has, in the order of the first, and how many others are."""
-    common, *others = (table.index for own in tables.values() for table in own)
-    everything = common
-    for index in others:
-        # As a rule all are equal, and sets of ten thousands of ids take their time.
-        if not index.equals(common):
-            common = common[common.isin(index)]
-            everything = everything.union(index)
+def _rows_of(table: Any, sets: list[str]) -> Any:
+    return table[table["suite"].isin(sets)].set_index(["suite", "pair_id"])
+
+
+def _values_by_query(suite: str, report: Any) -> pd.DataFrame:
+    """Return the metrics of each query that has a relevant target."""
+    table: Any = extract_table(report, "rankings")
+    values = per_query_metrics(table[table["suite"] == suite])
+    return values.dropna(subset="ndcg").set_index("query_id")
+
+
+def _common_items(tables: _Tables, column: str) -> tuple[pd.DataFrame, int]:
+    """Return a column of all tables for the items that each has, and how many others there are."""
+    columns = {key: table[column].astype(float) for key, table in tables.items()}
+    common = pd.concat(columns, axis=1, join="inner")
+    everything = {item for table in tables.values() for item in table.index}
     return common, len(everything) - len(common)
 
 
-def _row(name: str, measured: _Measured, baseline: str) -> dict[str, Any]:
-    """Return the row of a system on a suite, with its difference from the baseline."""
-    values = measured.values[name]
-    value, low, high = _interval(values, measured.draws[name])
-    row: dict[str, Any] = {
-        "system": name,
-        "measure": measured.measure,
-        "seeds": len(values),
-        measured.items: measured.count,
+def _common_gold(suite: str, tables: _Tables) -> np.ndarray:
+    """Return the gold of the common pairs; raise DataError if two systems have another."""
+    columns, _ = _common_items(tables, "gold")
+    gold = columns.iloc[:, 0]
+    for name, place in columns:
+        different = columns.index[columns[name, place] != gold]
+        if len(different):
+            raise DataError(
+                f"{suite}: {columns.columns[0][0]} and {name} have different gold, first of pair "
+                f"{different[0][-1]!r} ({len(different)} pairs); score both on one version of the "
+                "set"
+            )
+    return gold.to_numpy()
+
+
+def _measure(table: Any, reports: list[Any], statistic: _Statistic) -> _System:
+    configs = [getattr(report, "config", BaselineConfig()) for report in reports]
+    is_trained = configs[0].method != BaselineConfig.method
+    scores = table.to_numpy().T
+    return _System(
+        [config.seed for config in configs] if is_trained else [],
+        scores,
+        np.array([statistic.value(own) for own in scores]),
+        np.array([statistic.draws(own) for own in scores]),
+    )
+
+
+def _score_columns(system: _System, statistic: _Statistic) -> dict[str, Any]:
+    value, low, high = _interval(system.values, system.draws)
+    return {
+        "measure": statistic.measure,
+        "seeds": len(system.values),
+        statistic.items: system.scores.shape[1],
         "value": value,
-        "std": seed_spread(values).std,
+        "std": seed_spread(system.values).std,
         "low": low,
         "high": high,
     }
-    compared = ["difference", "difference_low", "difference_high", "p_value", "smallest"]
-    if name == baseline or baseline not in measured.values:
-        return row | dict.fromkeys(compared, math.nan)
-    own, other = _paired_seeds(measured.seeds[name], measured.seeds[baseline])
-    differences = values[own] - measured.values[baseline][other]
-    draws = measured.draws[name][own] - measured.draws[baseline][other]
+
+
+def _difference_columns(
+    system: _System, baseline: _System, statistic: _Statistic
+) -> dict[str, Any]:
+    own, other = _paired_seeds(system.seeds, baseline.seeds)
+    differences = system.values[own] - baseline.values[other]
+    draws = system.draws[own] - baseline.draws[other]
     n = len(differences)
-    row["paired_seeds"] = n
     if n > 1:
         p_value = hierarchical_p(differences, draws)
         pairs_std = float(draws.mean(axis=0).std())
         smallest = smallest_difference(seed_spread(differences).std, n, pairs_std=pairs_std)
     else:
-        p_value = measured.test(name, baseline).p_value
+        p_value = statistic.test(system.scores[own][0], baseline.scores[other][0]).p_value
         # Resamples without a correlation are left out.
         spread: Any = pd.Series(draws[0]).std()
         smallest = _DETECTED * spread
     numbers = [*_interval(differences, draws), p_value, smallest]
-    return row | dict(zip(compared, numbers, strict=True))
+    return dict(zip(_DIFFERENCE, numbers, strict=True)) | {"paired_seeds": n}
 
 
 def _paired_seeds(first: list[int], second: list[int]) -> tuple[Any, Any]:

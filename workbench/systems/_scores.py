@@ -8,14 +8,13 @@ import pandas as pd
 
 from workbench.data import Pairs
 from workbench.errors import DataError
-from workbench.evaluation import Report
+from workbench.evaluation import Report, extract_table
 
 
-def part_of(source: Any, kind: str) -> Any:
-    """Return the "metrics", "scores" or "rankings" of a `Report` or a `Run`."""
-    value = getattr(source, kind)
-    # A run has methods of these names, and reads its files when they are called.
-    return value() if callable(value) else value
+def metrics_of(source: Any) -> dict[str, Any]:
+    """Return the metrics of a `Report`, or of a `Run`, which reads them."""
+    metrics: Any = source.metrics
+    return metrics() if callable(metrics) else metrics
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +37,7 @@ class SystemScores:
     @property
     def suites(self) -> list[str]:
         """The suites that a system was scored on."""
-        metrics = [part_of(own[0], "metrics") for own in self.reports.values()]
+        metrics = [metrics_of(own[0]) for own in self.reports.values()]
         return list(dict.fromkeys(suite for of_system in metrics for suite in of_system))
 
     @property
@@ -73,14 +72,14 @@ def _joined(name: str, first: list[Any], second: list[Any]) -> list[Report]:
         )
     reports = []
     for pair in zip(first, second, strict=True):
-        metrics, others = (part_of(one, "metrics") for one in pair)
+        metrics, others = map(metrics_of, pair)
         if common := metrics.keys() & others.keys():
             raise DataError(
                 f"two sources have scores of {name} on {min(common)}; rename the system in one "
                 "of them"
             )
         tables = [
-            pd.concat([part_of(one, kind) for one in pair], ignore_index=True)
+            pd.concat([extract_table(one, kind) for one in pair], ignore_index=True)
             for kind in ("scores", "rankings")
         ]
         reports.append(Report(metrics | others, *tables))

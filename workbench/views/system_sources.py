@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench.data import Pairs, checksum_here, load_pairs
 from workbench.errors import DataError
-from workbench.evaluation import Report, report_pairs
+from workbench.evaluation import Report, extract_table, report_pairs
 from workbench.files import OWN_FILES, set_name
 from workbench.runs import Run, read_row
 from workbench.systems import (
@@ -15,7 +15,6 @@ from workbench.systems import (
     SystemScores,
     compare_scores,
     join_systems,
-    part_of,
 )
 from workbench.views import run_tables
 from workbench.views._style import GREY, render, svg_image
@@ -139,7 +138,7 @@ def score_scatter(scores: SystemScores, suite: str) -> str:
     """
     panels = []
     for name, report in scores.first.items():
-        table = part_of(report, "scores")
+        table = extract_table(report, "scores")
         rows = table[table["suite"] == suite]
         if len(rows):
             drawn = rows.sample(min(DRAWN_PAIRS, len(rows)), random_state=0)
