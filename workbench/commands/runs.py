@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,8 +15,16 @@ from workbench.config import CONFIGS
 from workbench.errors import RunError, SettingError, unknown_name
 
 runs_app = Typer()
-# The format of another tool -> the function of `systems` that writes a run into a folder in it.
-_WRITERS = {"mteb": "write_mteb"}
+
+
+def _export_mteb(run: Any, folder: str) -> list[Path]:
+    from workbench.systems import write_mteb
+
+    return write_mteb(run, folder)
+
+
+# Format -> a function that writes the files of a run into a folder and returns their paths.
+_EXPORTS = {"mteb": _export_mteb}
 
 
 @runs_app.command("runs")
@@ -151,19 +160,21 @@ def remove(
     echo(f"removed {len(chosen)} run(s)")
 
 
-@runs_app.command()
-def export(
+@runs_app.command("export")
+def export_run(
     name: RunName,
-    folder: Annotated[str, Argument(help="Where to write; created if it is missing.")],
-    to: Annotated[str, Option(help=f"The format: {', '.join(_WRITERS)}.")],
+    folder: Annotated[str, Argument(help="Created if it is missing.")],
+    to: Annotated[str, Option(help=f"One of: {', '.join(_EXPORTS)}.")] = "mteb",
     runs: Runs = "runs",
 ) -> None:
-    """Write the scores of a finished run in the format of another tool."""
-    if to not in _WRITERS:
-        raise SettingError(unknown_name("format", to, _WRITERS, "for --to"))
-    write = getattr(workbench.systems, _WRITERS[to])
-    for path in write(workbench.runs.find_run(name, runs), folder):
-        echo(path)
+    """Write the scores or rankings of a finished run as files that other tools read.
+
+    mteb: results of its tasks, for ResultCache(FOLDER).load_results().
+    """
+    if to not in _EXPORTS:
+        raise SettingError(unknown_name("format", to, _EXPORTS, "of files"))
+    for path in _EXPORTS[to](workbench.runs.find_run(name, runs), folder):
+        echo(f"written: {path}")
 
 
 @runs_app.command()
