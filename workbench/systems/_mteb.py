@@ -59,10 +59,9 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
                 values = np.asarray(predictions[key], dtype=float)
                 count = np.isfinite(values).sum()
                 if not count == len(values) == len(pairs):
-                    why = (
-                        f"{count} finite scores of {len(values)}, and {pairs.name} has {len(pairs)}"
-                    )
-                    notes[part] = f"left out, {why} pairs; give its own in its order with --on FILE"
+                    why = f"{count} finite scores of {len(values)} for {len(pairs)} pairs"
+                    remedy = "give its pairs, in its order, with --on FILE"
+                    notes[f"{part} of {system} left out: {why} of {pairs.name}; {remedy}"] = ""
                     continue
                 if pairs.name in scored[system]:
                     raise DataError(
