@@ -38,10 +38,9 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
     """
     root = Path(path)
     files = sorted(root.rglob(f"*{_ENDING}")) if root.is_dir() else [root]
-    known = load_pairs(on) if isinstance(on, str | Path) else on
     suites: dict[str, Pairs] = {}
     scored: dict[str, Facts] = defaultdict(dict)
-    notes: Facts = {}  # each once
+    notes: Facts = {}  # each once: most are the same for each system
     for file in files:
         system, content = _read_predictions(file)
         if file.parent not in (root, root.parent):
@@ -50,23 +49,31 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
         for subset, splits in content.items():
             for split, predictions in splits.items():
                 part = f"{task} ({subset}, {split})"
-                try:
-                    pairs = known or _find_pairs(task, split)
-                    key, values = _find_scores(predictions, pairs)
-                except DataError as problem:
-                    notes[f"{part} left out: {problem}"] = ""
+                key = next((key for key in _SCORES if key in predictions), None)
+                suite = on or TABLES["mteb"].get(task, {}).get(split)
+                if not key or not suite:
+                    why = "no set of the catalogue has its pairs; give them with --on FILE"
+                    notes[f"{part} left out: {why if key else 'it has no scores of pairs'}"] = ""
+                    continue
+                pairs = suite if isinstance(suite, Pairs) else load_pairs(suite)
+                values = np.asarray(predictions[key], dtype=float)
+                count = np.isfinite(values).sum()
+                if not count == len(values) == len(pairs):
+                    why = f"{count} finite scores of {len(values)} for {len(pairs)} pairs"
+                    remedy = "give its pairs, in its order, with --on FILE"
+                    notes[f"{part} of {system} left out: {why} of {pairs.name}; {remedy}"] = ""
                     continue
                 if pairs.name in scored[system]:
                     raise DataError(
                         f"{file}: {part} is not the only one with as many scores as {pairs.name} "
                         "has pairs; give the path of one file, with one such part"
                     )
+                notes[f"{part}: {key}, and the gold of {pairs.name}, in its order"] = ""
                 suites[pairs.name] = pairs
                 scored[system][pairs.name] = (pairs, values)
-                notes[f"{part}: {key}, and the gold of {pairs.name}, in its order"] = ""
     if not suites:
         raise DataError(f"{path}: no file *{_ENDING} has scores of known pairs; {'; '.join(notes)}")
-    reports = {system: [report_pairs(own)] for system, own in scored.items() if own}
+    reports = {system: [report_pairs(own)] for system, own in scored.items()}
     return SystemScores(reports, suites, list(notes))
 
 
@@ -80,28 +87,6 @@ def _read_predictions(file: Path) -> tuple[str, Facts]:
             f"{file} is no file of predictions ({problem!r}); mteb 2 writes them with "
             "evaluate(..., prediction_folder=FOLDER)"
         ) from None
-
-
-def _find_pairs(task: str, split: str) -> Pairs:
-    """Return the set of the catalogue that has the pairs of a task."""
-    suite = TABLES["mteb"].get(task, {}).get(split)
-    if not suite:
-        raise DataError("no set of the catalogue has its pairs; give them with --on FILE")
-    return load_pairs(suite)
-
-
-def _find_scores(predictions: Any, pairs: Pairs) -> tuple[str, np.ndarray]:
-    """Return the name of the scores that were taken, and these, [n]."""
-    for key in _SCORES:
-        if key in predictions:
-            values = np.asarray(predictions[key], dtype=float)
-            if len(values) == len(pairs) and np.isfinite(values).all():
-                return key, values
-            raise DataError(
-                f"{np.isfinite(values).sum()} finite scores of {len(values)}, and {pairs.name} has "
-                f"{len(pairs)} pairs; give the rows of the task, in its order, with --on FILE"
-            )
-    raise DataError("it has no scores of pairs")
 
 
 def write_mteb(run: Run, folder: str | Path) -> list[Path]:
@@ -120,27 +105,23 @@ def write_mteb(run: Run, folder: str | Path) -> list[Path]:
     for task, sets in TABLES["mteb"].items():
         tasks |= {suite: (task, split) for split, suite in sets.items()}
     model = {"name": f"ranking-workbench/{facts['method']}", "revision": run.path.name}
-    place = Path(folder, "results", model["name"].replace("/", "__"), model["revision"])
     files: Facts = {"model_meta": model}
     groups: Any = run.scores().groupby("suite", sort=False)
     for suite, rows in groups:
         if suite in TRANSFER:
             continue
         task, split = tasks.get(suite, (suite, "test"))
-        value = spearman(rows["gold"], rows["predicted"])
         checksum = facts.get("inputs", {}).get(suite, {}).get("sha256", "")
-        empty = {
-            "task_name": task,
-            "dataset_revision": f"{suite} {checksum[:12]}",
-            "mteb_version": None,
-            "evaluation_time": None,
-            "scores": {},
-        }
-        result = files.setdefault(task, empty)
-        language = "cmn-Hans" if suite.startswith("zh-") else "eng-Latn"
+        result = files.setdefault(task, {"task_name": task, "scores": {}})
+        result["dataset_revision"] = f"{suite} {checksum[:12]}"
+        result |= {"mteb_version": None, "evaluation_time": None}
+        value = spearman(rows["gold"], rows["predicted"])
         scores = {"main_score": value, "cosine_spearman": value, "hf_subset": "default"}
-        result["scores"][split] = [{**scores, "languages": [language]}]
+        scores["languages"] = ["cmn-Hans" if suite.startswith("zh-") else "eng-Latn"]
+        result["scores"][split] = [scores]
+    place = Path(folder, "results", model["name"].replace("/", "__"), model["revision"])
     place.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        write_json(place / f"{name}.json", content)
-    return [place / f"{name}.json" for name in files]
+    paths = [place / f"{name}.json" for name in files]
+    for path, content in zip(paths, files.values(), strict=True):
+        write_json(path, content)
+    return paths

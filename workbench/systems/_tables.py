@@ -32,7 +32,7 @@ _GOLD_OR_SYSTEM = ("score", "similarity", "similarityscore", "sim")
 # The only system of a file is called by the file if its column has such a name.
 _ANY_SYSTEM = re.compile(r"score|sim(ilarity)?(score)?|pred(ict\w+)?|cos\w*|system")
 # What identifies a row, beside its systems, whose names may be any text.
-_ROW, _OTHER, _ID, _TEXTS, _GOLD = range(5)
+_OTHER, _ID, _TEXTS, _GOLD = range(4)
 
 
 def read_score_file(
@@ -59,7 +59,7 @@ def read_score_file(
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     tables = []
     for path in files:
-        has_gold = on is not None or path != files[0]
+        has_gold = on is not None or len(tables) > 0
         tables.append(_read_rows(path, dict(columns or {}), has_gold=has_gold))
     notes = [table.attrs["note"] for table in tables]
     if on is None:
@@ -75,7 +75,6 @@ def read_score_file(
         if own_id or pairs.name in CATALOGUE:
             rows[_ID] = _plain_ids(pairs.extra.get(own_id, pairs.pair_id))
     rows[_GOLD] = pairs.gold.round(4)
-    rows[_ROW] = range(len(pairs))
     for table in tables:
         rows = _join_table(rows, table, notes)
     systems = [name for name in rows if isinstance(name, str)]
@@ -88,7 +87,7 @@ def read_score_file(
     if len(rows) < len(pairs):
         left_out = len(pairs) - len(rows)
         notes.append(f"{left_out} of {len(pairs)} pairs left out, without a score of every system")
-        pairs = take_rows(pairs, rows[_ROW].to_numpy(), f"; {notes[-1]}", notes[-1])
+        pairs = take_rows(pairs, rows.index.to_numpy(), f"; {notes[-1]}", notes[-1])
     try:
         reports = {name: [report_pairs({pairs.name: (pairs, rows[name])})] for name in systems}
     except ValueError as problem:
