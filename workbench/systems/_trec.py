@@ -36,7 +36,7 @@ def read_qrels(path: AnyPath) -> dict[str, dict[str, float]]:
     Raises:
         DataError: A line has another form, or a document is judged twice for a query.
     """
-    queries: Any = _read_lines(path, _QRELS).groupby("query", sort=False)
+    queries: Any = _read_fields(path, _QRELS).groupby("query", sort=False)
     return {query: dict(rows[["document", "number"]].to_numpy()) for query, rows in queries}
 
 
@@ -71,7 +71,7 @@ def read_runs(
     Example:
         read_runs(["bm25.run", "dense.run"], "nfcorpus/qrels/test.tsv")
     """
-    runs = [_read_lines(path, _RUN) for path in paths]
+    runs = [_read_fields(path, _RUN) for path in paths]
     names = [tag for run in runs for tag in run["last"].unique()]
     if not len(runs) == len(names) == len({*names}):
         names = list(map(_stem, paths))
@@ -82,7 +82,7 @@ def read_runs(
     suite = _stem(qrels)
     if folder.name == "qrels":
         suite = f"{folder.parent.name}-{suite}"
-    tables, notes = rankings_table(systems, _read_lines(qrels, _QRELS), suite)
+    tables, notes = rankings_table(systems, _read_fields(qrels, _QRELS), suite)
     files = {"query": queries, "target": corpus}
     texts = {role: _read_texts(path) for role, path in files.items() if path}
     no_scores = pd.DataFrame(columns=["suite", "subset", "pair_id", "gold", "predicted"])
@@ -203,7 +203,7 @@ def _stem(path: AnyPath) -> str:
     return Path(Path(path).name.removesuffix(".gz")).stem
 
 
-def _read_lines(path: AnyPath, form: str) -> Any:
+def _read_fields(path: AnyPath, form: str) -> Any:
     """Return query, document, number and last word of each line."""
     lines = StringIO(read_text(Path(path)))
     try:
