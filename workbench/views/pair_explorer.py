@@ -70,7 +70,7 @@ class PairExplorer(Explorer):
             encoders = {
                 label: source for label, source in sources.items() if data[label] is not source
             }
-        super().__init__(data, encoders, height=440, stars=True)
+        super().__init__(data, encoders, height=320, stars=True)
         self.children[1].layout.flex_flow = "column"
 
     def _load(self, data: Sources) -> None:
