@@ -32,7 +32,7 @@ from workbench.config import (
     RankEncoderConfig,
     SimCSEConfig,
 )
-from workbench.data import Sentences, load_dev
+from workbench.data import Sentences, load_dev, load_pairs
 from workbench.errors import RunError, SettingError
 from workbench.runs import Run, find_run, list_runs, lock_run, remove_runs, split_common_settings
 
@@ -454,7 +454,13 @@ def test_a_look_writes_a_page_with_friendly_names_and_a_notebook_that_runs(
         *lines, last = cell.source.splitlines()
         exec("\n".join([*lines, f"view = {last}"]), values)  # as a kernel in its folder does
         assert list(values["encoders"]) == ["Ours", "Words"]
-        assert "asleep" in values["view"].static()
+        if cell.id == "marked":
+            assert values["view"].empty
+            values["explorer"].mark("0", "2")
+            exec(cell.source.replace("# ", ""), values)
+            assert load_pairs("marked.csv").sentence2 == ["the cat is asleep", "rain falls"]
+        else:
+            assert "asleep" in values["view"].static()
 
 
 def test_every_command_that_reads_a_file_takes_its_columns(

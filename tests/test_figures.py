@@ -1,6 +1,7 @@
 """Figures show the numbers of their tables."""
 
 import base64
+from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from workbench.runs import Run
 from workbench.views import LiveCurve
 from workbench.views._plot import laid_out
 from workbench.views._style import shortened
+from workbench.views.export import FigureRenderer
 
 NAN = float("nan")
 HOSTILE = '<b>bold</b> "quoted" & $1.20 to $20.35 %{y}'
@@ -131,6 +133,9 @@ def test_names_are_neither_markup_nor_mathematics_and_figures_fit_their_output()
         assert figure.layout.autosize or figure.layout.width <= 844, (
             "an output's width on a screen of 1280"
         )
+    wide = laid_out(go.Figure(), "a").layout
+    assert (wide.width, wide.autosize) == (None, True), "an output on a wide screen is filled"
+    assert wide.template.layout.font.size == 14
     two = laid_out(go.Figure(), "words " * 12).layout
     assert two.title.text.count("<br>") == 1
     assert two.title.pad.t + 1.3 * two.title.font.size < two.margin.t, (
@@ -179,6 +184,27 @@ def test_the_live_curve_has_all_steps_and_the_first_loss_from_the_start(
     )
     figure = drawn(start, max_steps=None)
     assert (figure.layout.xaxis.range, figure.layout.yaxis2.visible) == (None, False)
+
+
+def test_before_the_first_step_the_live_curve_says_that_it_waits(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("plotly.io.renderers.default", "plotly_mimetype")
+    curve = LiveCurve(None, "m")
+    for said in (True, False):
+        drawn: Any = curve._repr_mimebundle_()
+        assert ("waiting for the first step" in str(drawn)) == said
+        curve({"step": 0, "dev_spearman": 0.1})
+
+
+def test_a_figure_has_a_text_of_its_title_and_parts_for_who_does_not_see_it(
+    history: pd.DataFrame,
+):
+    figure = views.training_curve({HOSTILE: history})
+    html = FigureRenderer().to_mimebundle(figure.to_dict())["text/html"]
+    text = unescape(html.partition('aria-label="')[2].partition('"')[0])
+    assert text == (
+        f"figure: Dev Spearman and training loss; {HOSTILE}: dev; {HOSTILE}: kept; {HOSTILE}: loss"
+    )
+    assert html.count("<b") == 0
 
 
 def test_the_live_curve_goes_on_from_the_history_and_is_drawn_when_dev_is_measured(

@@ -3,6 +3,7 @@ state."""
 
 import re
 import shutil
+from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from traitlets import TraitError
 from written_runs import PAIRS, SUITE, write_run
 
 from workbench.config import BaselineConfig, CoSENTConfig, SimCSEConfig
-from workbench.data import Pairs
+from workbench.data import Pairs, load_pairs
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import RANKING_COLUMNS, Report
@@ -105,10 +106,12 @@ def test_pairs_are_ordered_limited_searched_and_chosen_from_code():
     with pytest.raises(TypeError, match="no control 'oder'"):
         view.select(oder="gold")
     assert listed(view, chosen="e") == "abcde"
-    found = re.findall(r'class="number">[A-Z]</td><td class="text">(.*?)</td>', view.detail.html)
+    cell = r'class="number">[A-Z]</td><td class="text"><div data-words>(.*?)</div>'
+    found = re.findall(cell, view.detail.html)
     assert found == ["a cat sleeps", "no", "the dog barks"], (
         "every partner of its first sentence, best gold first"
     )
+    assert re.findall(r"<tr [^>]*data-remark>.*?data-words>(.*?)</div>", view.detail.html) == ["no"]
 
 
 def many_pairs(queries: int, targets: int) -> Pairs:
@@ -125,14 +128,79 @@ def test_a_page_of_pairs_has_one_table_for_each_query_and_folds_all_but_the_firs
     pairs = many_pairs(30, 6)
     scores = np.random.default_rng(0).random(180)
     view = PairExplorer({"one": scores, "two": scores[::-1].copy()}, pairs)
-    page = view.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
-    assert page.count("<section") == page.count('href="#') == 30
-    assert page.count("<table") == page.count("<svg") == 31, (
+    view.mark("3-1")
+    head = "<table><tr><td>compared</td></tr></table>"
+    page = view.to_html(tmp_path / "page.html", head=head).read_text(encoding="utf-8")
+    assert page.count("<section") == 30
+    assert 'href="#' not in page, "folded sections are the list"
+    assert page.count('<table class="ranks"') == page.count("<svg") == 31, (
         "a table for each query, and one for the shared target"
     )
-    assert page.count("data-words") == 180 + 1, "every pair is named, and the script searches them"
+    assert page.index(head) < page.index('type="search"') < page.index("<section")
+    # The shared target's table has 30 of the pairs once more.
+    assert page.count("<tr data-row=") == page.count(" data-remark>") == 180 + 30
+    gold, one, two = (pd.Series(-values).rank() for values in (pairs.gold, scores, scores[::-1]))
+    for row, name in enumerate(pairs.pair_id):
+        star = "★ " * (name == "3-1")
+        ranks = f"{gold[row]:g}, {one[row]:g}, {two[row]:g}"
+        assert f"● {star}{name}; of 180 pairs: {ranks}<" in page.replace("</b>", "")
     assert len(re.findall(r"<section[^>]*><details><summary>query \d+ \(6 pairs\)", page)) == 29
-    assert "<p>180 pairs; Spearman" in page
+    assert "<p>180 pairs; 1 marked; Spearman" in page
+
+
+def test_a_pair_whose_sentences_are_in_no_other_is_a_line_with_its_ranks_and_no_table(
+    tmp_path: Path,
+):
+    alone = [("it rains", "rain falls"), ("a", "b"), ("a", "c")]
+    pairs = replace(
+        FEW,
+        sentence1=[first for first, _ in alone],
+        sentence2=[second for _, second in alone],
+        gold=np.array([1.0, 3.0, 2.0]),
+        pair_id=["x", "y", "z"],
+    )
+    view = PairExplorer({"one": [0.3, 0.1, 0.2]}, pairs)
+    view.select(order="data")
+    page = view.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    line, table = re.findall(r"<section.*?</section>", page)
+    assert "it rains / rain falls</b> <small>(x: gold 1; of 3 pairs: gold 3, one 1)" in line
+    assert "<table" not in line
+    assert table.count("<table") == 1
+
+
+def test_of_many_targets_a_listed_pair_is_in_the_table_whatever_its_rank(tmp_path: Path):
+    pairs = many_pairs(1, 60)
+    pairs = replace(pairs, gold=np.arange(60.0)[::-1].copy(), score_range=(0, 59))
+    view = PairExplorer({"one": pairs.gold}, pairs)
+    view.grid.search = "target 57"
+    page = view.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("<tr data-row=") == 50
+    assert "● 0-57; of 60 pairs: 58, 58<" in page.replace("</b>", "")
+
+
+def test_marked_pairs_are_a_table_and_a_new_file_that_is_read_again(tmp_path: Path):
+    view = PairExplorer({"before": scored(WRONG), "after": scored(RIGHT)}, FEW)
+    with pytest.raises(DataError, match="no pair is marked"):
+        view.write_marked(tmp_path / "none.csv")
+    view.mark("c", "a")
+    assert view.grid.note.startswith("; 2 marked; Spearman")
+    assert view.marked["pair_id"].tolist() == ["a", "c"]
+    assert view.marked["score: before"].tolist() == [0.1, 0.6]
+    view.set_data({"after": scored(RIGHT).iloc[1:]})
+    assert view.marked["pair_id"].tolist() == ["c"], "marks are those of pairs, not of row numbers"
+    for name in ("marked.csv", "marked.tsv"):
+        path = view.write_marked(tmp_path / name)
+        read = load_pairs(path)
+        assert (read.sentence1, read.sentence2) == (["one bird"], [HOSTILE])
+        assert (read.gold.tolist(), read.score_range) == ([3.0], (0, 5))
+        assert read.extra["id"] == ["c"]
+        assert list(map(float, read.extra["score: after"])) == [0.6]
+        before = path.read_bytes()
+        with pytest.raises(DataError, match="exists already"):
+            view.write_marked(path)
+        assert path.read_bytes() == before
+    with pytest.raises(SettingError, match=r"ends in \.csv or \.tsv"):
+        view.write_marked(tmp_path / "marked.xlsx")
 
 
 def test_a_page_shows_the_first_of_many_rows_says_so_and_keeps_the_numbers_of_all(tmp_path: Path):
@@ -143,8 +211,8 @@ def test_a_page_shows_the_first_of_many_rows_says_so_and_keeps_the_numbers_of_al
     page = view.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
     assert f"<p>The first 300 of 4,000 pairs{view.note}; ordered by: a is worst" in page
     assert "for others search, sort or limit the table in a notebook." in page
-    assert page.count("data-words") == 300 + 1
-    assert all(f"({name}: gold" in page for name in view.selected["pair_id"].iloc[:300])
+    named = page.replace("</b>", "")
+    assert all(f"● {name}; of 4,000" in named for name in view.selected["pair_id"].iloc[:300])
 
 
 QUERIES = ["the cat sleeps", "a dog <b>barks</b>", "the bird sings", "a cat and a dog"]

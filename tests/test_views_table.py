@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -178,7 +179,12 @@ def test_hostile_text_is_text_in_every_view_and_axe_finds_no_fault_light_and_dar
     page.goto(views["pairs"].to_html(tmp_path / "page.html").as_uri())
     assert HOSTILE[:50] in page.locator("section").first.inner_text()
     assert page.locator(":is(img, i, section script)").count() == 0
-    assert violations(page) == []
+    for width in (390, 1920):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert violations(page) == [], (width, scheme)
 
 
 def test_a_row_and_its_line_are_marked_together_by_hover_within_one_sentence(
@@ -197,3 +203,47 @@ def test_a_row_and_its_line_are_marked_together_by_hover_within_one_sentence(
         assert page.locator(".hit").count() == both.nth(place).locator(".hit").count() == 2
     both.nth(1).locator("g[data-row=A] polyline").hover(force=True)
     assert both.nth(1).locator("tr.hit").get_attribute("data-row") == "A"
+
+
+def test_a_pair_is_marked_by_key_and_by_its_star_and_the_kernel_knows_it(page: Any, tmp_path: Path):
+    data = pairs([*"aabbc"], [*"bcdef"])
+    explorer = PairExplorer({"m": data.gold}, data)
+    explorer.select(order="data")
+    put_on(page, tmp_path, view=explorer)
+    stars = page.locator("[data-star]")
+    page.get_by_label("search").press("ArrowDown")
+    for key in ("m", "ArrowDown", "ArrowDown", "M"):
+        page.locator("tr:focus").wait_for()
+        page.keyboard.press(key)
+    page.locator("tr:focus[data-row='2'] [data-star][aria-pressed=true]").wait_for()
+    assert stars.all_inner_texts() == ["★", "☆", "★", "☆", "☆"]
+    assert explorer.marked["pair_id"].tolist() == ["<i>0</i>", "<i>2</i>"]
+    stars.nth(4).click()
+    page.get_by_role("status").filter(has_text="3 marked").wait_for()
+    stars.first.click()
+    page.get_by_role("status").filter(has_text="2 marked").wait_for()
+    assert explorer.marked["sentence1"].tolist() == ["b", "c"]
+    assert explorer.chosen == "<i>0</i>", "a marked row is chosen, too"
+    page.get_by_label("search").fill("m")
+    wait_for(page, explorer.grid, 0)
+    assert len(explorer.marked) == 2, "a letter of a search marks nothing"
+
+
+def test_a_folded_page_is_searched_and_a_link_opens_its_section(page: Any, tmp_path: Path):
+    first = [f"query {row // 2} {word}" for row, word in enumerate(["of", "of"] * 30)]
+    second = [f"target {row}" for row in range(60)]
+    data = pairs(first, second)
+    explorer = PairExplorer({"m": data.gold[::-1].copy()}, data)
+    explorer.select(order="data")
+    path = explorer.to_html(tmp_path / "page.html")
+    page.goto(f"{path.as_uri()}#{quote(data.pair_id[20])}")
+    page.locator("section table:visible").nth(1).wait_for()
+    opened = page.locator("section").filter(has=page.locator("table:visible"))
+    assert opened.count() == 2, "the first, and the one that the link names"
+    legend = page.locator("[data-legend]:visible")
+    assert legend.count() == 1
+    page.get_by_role("searchbox").fill("TARGET 41")
+    page.get_by_role("status").filter(has_text="1 of 30").wait_for()
+    page.locator("section:visible summary").click()
+    assert page.locator("section:visible [data-remark]").count() == 2
+    assert legend.count() == 1, "the first section in sight explains the signs"

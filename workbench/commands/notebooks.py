@@ -70,7 +70,7 @@ def look(  # noqa: PLR0917
     The default encoders are english-encoder and word overlap.
     """
     from workbench.checkpoints import find_checkpoint
-    from workbench.views.encoders import WORDS, label_encoders
+    from workbench.views.encoders import WORDS, label_encoders, scores_of
 
     # Refused before an encoder is loaded, which may take minutes.
     output = html or notebook or Path("look.ipynb")
@@ -97,9 +97,16 @@ def look(  # noqa: PLR0917
         )
     encoders = dict(zip(labels, sources, strict=True))
     if html:
-        explorer = workbench.views.PairExplorer(encoders, on, columns=roles)
+        scores = {}
+        # An encoder takes seconds to minutes.
+        for number, (label, source) in enumerate(encoders.items(), start=1):
+            echo(f"scores: {len(pairs):,} pairs by {label}, {number} of {len(encoders)}")
+            # Scores of other columns are not those of the cache.
+            scores[label] = scores_of(source, pairs, None if roles else on)
+        explorer = workbench.views.PairExplorer(scores, pairs)
+        head = workbench.views.comparison_html(workbench.views.compare_pair_scores(scores, pairs))
         with reraise_os_error(html, "another --html FILE"):
-            echo(f"page: {explorer.to_html(html)}")
+            echo(f"page: {explorer.to_html(html, head=head)}")
         return
     title = " ".join(["look", *encoders, pairs.name])
     default_name = re.sub(r"[^\w.]+", "-", title)[:80]

@@ -4,9 +4,9 @@ Plotly reads markup and JupyterLab mathematics in a figure's text, so `plain` es
 
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from html import escape
+from html import escape, unescape
 from typing import Any
 
 import plotly.graph_objects as go
@@ -27,10 +27,11 @@ COLOURS = [
     "#9467BD",
     "#A6761D",
 ]
-WIDEST = 800  # pixels; an output of JupyterLab has 844 on a screen of 1280
+WIDEST = 800  # pixels; an output of JupyterLab has 844 on a screen of 1280, 1,488 on one of 1920
+HEIGHT = 420  # pixels of a figure without its title
 _BUTTONS = 300  # pixels to the right of the title, for plotly's buttons
-_CHARACTER = 8  # pixels of one in the title
-_LINE = 20  # pixels of a line of the title
+_CHARACTER = 9  # pixels of one in the title
+_LINE = 23  # pixels of a line of the title
 
 
 def plain(text: object) -> str:
@@ -51,20 +52,20 @@ def tick_names(names: Sequence[str], width: int = 16) -> list[str]:
 
 
 def laid_out(
-    figure: go.Figure, title: str, *, width: int = 720, height: int = 380, **layout: Any
+    figure: go.Figure, title: str, *, width: int = WIDEST, height: int = HEIGHT, **layout: Any
 ) -> go.Figure:
     """Return the figure with the common layout: the title at the left, next to plotly's buttons.
 
-    A figure that is to be wider than `WIDEST` takes the width of the output. `height` is without
-    the title."""
+    A figure takes the width of the output, unless it is to be narrower than `WIDEST`. `height` is
+    without the title."""
     # plotly does not wrap a title, and its buttons would cover a long one.
     columns = (min(width, WIDEST) - _BUTTONS) // _CHARACTER
     lines = textwrap.wrap(title, columns)
     top = 50 + _LINE * len(lines)
-    is_wide = width > WIDEST
+    is_wide = width >= WIDEST
     heading = {
         "text": "<br>".join(map(plain, lines)),
-        "font_size": 16,
+        "font_size": 18,
         "x": 0,
         "xanchor": "left",
         "y": 1,
@@ -77,12 +78,23 @@ def laid_out(
     figure.layout["template"] = figure_theme()
     return figure.update_layout(
         title=heading,
-        margin={"l": 60, "r": 60, "t": top, "b": 50},
+        margin={"l": 70, "r": 70, "t": top, "b": 60},
         height=height + top - 40,
         width=None if is_wide else width,
         autosize=is_wide,
         **layout,
     )
+
+
+def figure_text(figure: Mapping[str, Any]) -> str:
+    """Return what a figure shows, its title and the names of its parts, for who does not see it."""
+    layout = figure["layout"]
+    headings = [layout.get("title", {}), *layout.get("annotations", [])]
+    texts = [heading.get("text") for heading in headings]
+    texts += [trace.get("name") for trace in figure["data"]]
+    # Names are escaped for plotly.
+    words = [unescape(text.replace("<br>", " ")) for text in texts if text]
+    return f"figure: {'; '.join(dict.fromkeys(words))}"
 
 
 @cache
@@ -94,5 +106,6 @@ def figure_theme() -> dict[str, Any]:
     text = white.replace('"white"', f'"{transparent}"').replace("rgb(36,36,36)", GREY)
     theme = json.loads(text)
     theme["layout"]["colorway"] = COLOURS
+    theme["layout"]["font"]["size"] = 14
     theme["layout"]["modebar"] = {"bgcolor": transparent, "color": GREY}
     return theme

@@ -21,9 +21,9 @@ class TableWidget(anywidget.AnyWidget):
     """The rows of a data frame, which a browser sorts, searches and limits.
 
     Each choice is a trait, set by both sides: `chosen` is a row number, -1 for none; `ticked` are
-    row numbers; `sort` is [column, descending]; `limits` is column -> [low, high], both inclusive,
-    None for no limit. `listed` has the numbers of the rows that remain, in their order; the kernel
-    computes it, so it is right without a browser too.
+    row numbers, of boxes or, with `stars`, of stars; `sort` is [column, descending]; `limits` is
+    column -> [low, high], both inclusive, None for no limit. `listed` has the numbers of the rows
+    that remain, in their order; the kernel computes it, so it is right without a browser too.
     """
 
     _esm = HERE / "table.js"
@@ -38,6 +38,7 @@ class TableWidget(anywidget.AnyWidget):
     limits = traitlets.Dict().tag(sync=True)
     chosen = traitlets.Int(-1).tag(sync=True)
     ticks = traitlets.Bool(False).tag(sync=True)
+    stars = traitlets.Bool(False).tag(sync=True)
     ticked = traitlets.List().tag(sync=True)
     height = traitlets.Int(420).tag(sync=True)
 

@@ -1,13 +1,24 @@
 """Pages that need no network: a view, or an executed notebook, as one HTML file."""
 
+import base64
+import gzip
 import re
+from html import escape
 from pathlib import Path
+from typing import Any
+
+from plotly.io import to_json
+from plotly.io.base_renderers import MimetypeRenderer
+from plotly.offline import get_plotlyjs
 
 from workbench.files import atomic_write
+from workbench.views._plot import HEIGHT, figure_text
+from workbench.views._style import render
 
 _EQUATION = re.compile(r"(\$\$?)([^$]+)\1")
 _DISPLAYS = {"$": "inline", "$$": "block"}
 _FIGURE = "application/vnd.plotly.v1+json"
+_LOADED = "workbenchPlotly"  # the variable of the pages' scripts
 # Tables and figures before a widget's own view, which a page could only draw with a network.
 _ORDER = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
 
@@ -18,6 +29,26 @@ def write_page(path: str | Path, html: str) -> Path:
     with atomic_write(target) as file:
         file.write(html)
     return target
+
+
+def script_html() -> str:
+    """Return HTML that loads plotly's script, packed, for figures of a `FigureRenderer`."""
+    script = gzip.compress(get_plotlyjs().encode(), mtime=0)
+    return render("plotly.html", loaded=_LOADED, script=base64.b64encode(script).decode())
+
+
+class FigureRenderer(MimetypeRenderer):
+    """Add HTML to plotly's own format: a figure with a text, drawn by the script of the page."""
+
+    def to_mimebundle(self, fig_dict: Any) -> dict[str, str]:
+        """Return the HTML of a figure."""
+        figure: Any = to_json(fig_dict, validate=False)
+        # The text of a script element ends at "</".
+        figure = figure.replace("<", "\\u003c")
+        alt = figure_text(fig_dict)
+        height = fig_dict["layout"].get("height", HEIGHT)
+        html = render("figure.html", figure=figure, alt=alt, height=height, loaded=_LOADED)
+        return {"text/html": html}
 
 
 def export_html(notebook: Path) -> Path:
@@ -48,11 +79,14 @@ def export_html(notebook: Path) -> Path:
             cell.source = _EQUATION.sub(mathml, cell.source)
         for output in cell.get("outputs", []):
             data = output.get("data", {})
-            if _FIGURE in data:
+            # A notebook of papermill may have its figures as HTML, and the script for them.
+            if _FIGURE in data and _LOADED not in data.get("text/html", ""):
                 # 4 MB of script, which the later figures share.
-                data["text/html"] = to_html(
+                drawn = to_html(
                     data[_FIGURE], full_html=False, include_plotlyjs=is_first, validate=False
                 )
+                alt = escape(figure_text(data[_FIGURE]))
+                data["text/html"] = f'<div role="img" aria-label="{alt}">{drawn}</div>'
                 is_first = False
     config = Config({"NbConvertBase": {"display_data_priority": _ORDER}})
     exporter = HTMLExporter(config=config, exclude_input_prompt=True, exclude_output_prompt=True)

@@ -400,7 +400,6 @@ def _draw_dots(table: pd.DataFrame, title: str) -> Figure:
     return laid_out(
         figure,
         title,
-        width=800,
         height=140 + len(rows) * row_height,
         xaxis_title="Spearman x 100",
         xaxis_range=[least - margin, most + margin],  # grouped dots would begin at 0

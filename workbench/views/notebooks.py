@@ -1,5 +1,6 @@
 """What notebooks show next to figures: tables, drawings, equations that follow their controls."""
 
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -19,24 +20,35 @@ from pandas.api.types import is_numeric_dtype
 from workbench.errors import RunError
 from workbench.metrics import metrics_table
 from workbench.runs import Run
-from workbench.views._plot import figure_theme
+from workbench.views._plot import HEIGHT, figure_theme
 from workbench.views._style import details, framed, grid, svg_image
 from workbench.views._table import TypedView
+from workbench.views.export import FigureRenderer, script_html
 from workbench.views.figures import training_curve
 
 _ROWS = 200  # of a longer table its two ends: a page with all the pairs of a run would be megabytes
 _DRAWINGS = Path(__file__).parent / "drawings"
-_GAP = '<div style="height: 380px"></div>'  # of the height of a figure
+_GAP = f'<div style="height: {HEIGHT + 33}px"></div>'  # of the height of a figure
 
 
 def show_tables() -> None:
     """Show this notebook's tables with whole texts, aligned left, markup and dollars as they are.
+
+    Without a front end, as under papermill, figures are written as HTML too, and the script that
+    draws them once, 2 MB, so that `jupyter nbconvert --to html` shows them without a network. The
+    environment variable PLOTLY_RENDERER=plotly_mimetype leaves both out.
 
     Example:
         show_tables()  # once, in the first cell; then each table that ends a cell is shown so
     """
     pio.templates["workbench"] = figure_theme()
     pio.templates.default = "workbench"
+    # Of papermill and nbconvert, which no JupyterLab watches: their pages draw no figure of plotly.
+    is_batch = not os.environ.get("JPY_SESSION_NAME") and "PLOTLY_RENDERER" not in os.environ
+    if is_batch and pio.renderers.default == "plotly_mimetype":
+        pio.renderers["workbench"] = FigureRenderer()
+        pio.renderers.default = "plotly_mimetype+workbench"
+        display(HTML(script_html()))
     # Outside of IPython, as in a test of a notebook's code, tables are printed as usual.
     shell: Any = get_ipython()
     if shell is not None:
@@ -159,7 +171,9 @@ class Mechanism(TypedView):
         if self._figure:
             # Without a kernel a page draws the figure of today, not the widget.
             figure: Any = go.Figure(self._figure)
-            bundle = {**figure._repr_mimebundle_(), **bundle}
+            drawn = figure._repr_mimebundle_()
+            html = bundle["text/html"] + drawn.get("text/html", "")
+            bundle = {**drawn, **bundle, "text/html": html}
         return bundle, metadata
 
 
@@ -207,6 +221,8 @@ class LiveCurve:
         if steps:
             figure.update_xaxes(range=[-0.02 * steps, 1.02 * steps])
         losses: Any = rows["loss"].count() if "loss" in rows else 0
+        if not self._rows:
+            figure.add_annotation(text="waiting for the first step", showarrow=False)
         if losses < 2:  # too few for a line
             figure.update_traces(mode="markers", selector={"mode": "lines"})
             figure.update_layout(yaxis2_visible=bool(losses))

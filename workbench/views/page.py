@@ -128,7 +128,8 @@ def _target_rows(view: QueryView, targets: int) -> Iterable[Any]:
         sixths = np.ceil(6 * np.abs(moves) / last - 1e-6)
         shades = np.minimum(sixths, 4).astype(int)
         columns.append(zip(_format_ranks(ranks[label]), moves, shades, scores, strict=True))
-    rows = view.table[["target"]].assign(cells=list(zip(*columns, strict=True)))
+    cells = list(zip(*columns, strict=True))
+    rows = view.table[["target"]].assign(cells=cells, remark=view.remarks)
     if view.gold is not None:
         rows["gold"] = view.gold
         rows["gold_rank"] = _format_ranks(ranks["gold"])

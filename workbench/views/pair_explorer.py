@@ -2,8 +2,10 @@
 
 Partners of a sentence are those that it is paired with, on either side."""
 
+import csv
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,8 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from workbench.data import Pairs, load_pairs
-from workbench.files import set_name
+from workbench.errors import DataError, SettingError
+from workbench.files import atomic_write, set_name
 from workbench.metrics import average_ranks, spearman
 from workbench.views._style import details, render, shortened
 from workbench.views.encoders import Encoders, label_encoders, scores_of
@@ -20,6 +23,8 @@ from workbench.views.page import view_html
 from workbench.views.queries import QueryView, Sources, extract_table, rank_displacement
 
 _SIDES = ["sentence1", "sentence2"]
+# In a .tsv a quote is text.
+_FORMATS: dict[str, Any] = {".csv": {}, ".tsv": {"sep": "\t", "quoting": csv.QUOTE_NONE}}
 _TITLES = {
     "sentence1": "sentence 1",
     "sentence2": "sentence 2",
@@ -36,6 +41,10 @@ class PairExplorer(Explorer):
     kind = "pairs"
     shows = "scores"
     distance = "distance between the ranks by a and b, or by a and gold, as a share of the list"
+    legend = (
+        "●: a listed pair, with its name and its ranks among all pairs by gold and each label, in "
+        "the order of the columns."
+    )
 
     def __init__(
         self,
@@ -69,7 +78,7 @@ class PairExplorer(Explorer):
             encoders = {
                 label: source for label, source in sources.items() if data[label] is not source
             }
-        super().__init__(data, encoders, height=440)
+        super().__init__(data, encoders, height=320, stars=True)
         self.children[1].layout.flex_flow = "column"
 
     def _load(self, data: Sources) -> None:
@@ -102,11 +111,51 @@ class PairExplorer(Explorer):
         self.columns = columns
         self.table = table
         self._partners = partners
+        self._gold_ranks = average_ranks(-table["gold"])
 
     @property
     def selected(self) -> pd.DataFrame:
         """Return the listed pairs, in their order: rows of `table`."""
         return self.table.iloc[self.grid.listed]
+
+    @property
+    def marked(self) -> pd.DataFrame:
+        """Return the pairs with a star, in the order of the data: rows of `table`."""
+        return self.table.iloc[self.grid.ticked]
+
+    def mark(self, *names: Any) -> None:
+        """Mark pairs by their ids, and no others."""
+        self.grid.ticked = [row for row, name in enumerate(self.ids) if name in names]
+
+    def write_marked(self, path: str | Path) -> Path:
+        """Write the marked pairs to a new .csv or .tsv, which `load_pairs` reads; return its path.
+
+        Its header states the range of the scores; further columns have id, subset and the score by
+        each label.
+
+        Raises:
+            DataError: The file exists, or no pair is marked.
+            SettingError: The file has another ending.
+
+        Example:
+            explorer.write_marked("marked.csv")
+        """
+        target = Path(path).expanduser()
+        if target.suffix not in _FORMATS:
+            raise SettingError(f"cannot write {target}: give a name that ends in .csv or .tsv")
+        if target.exists():
+            raise DataError(f"{target} exists already; move it away, or choose another name")
+        marked = self.marked
+        if marked.empty:
+            raise DataError("no pair is marked; choose a row of the table and press m")
+        gold = f"score ({self._data.scale_text})"
+        columns: Any = marked[["sentence1", "sentence2", "gold", "pair_id", "subset"]]
+        columns = columns.rename(columns={"gold": gold, "pair_id": "id"})
+        # In a .tsv neither a tab nor a line break can be part of a text.
+        columns = columns.join(marked.filter(regex="^score: ")).replace(r"\s+", " ", regex=True)
+        with atomic_write(target) as file:
+            columns.to_csv(file, index=False, **_FORMATS[target.suffix])
+        return target
 
     def distances(self, a: str, b: str | None = None) -> np.ndarray:
         if b is None:
@@ -114,30 +163,53 @@ class PairExplorer(Explorer):
         places = (self.table[f"rank: {a}"] - self.table[f"rank: {b}"]).abs()
         return (places / max(len(self.table) - 1, 1)).to_numpy()
 
-    def _titles(self, rows: list[int]) -> str:
-        return render("pairs.html", pairs=self.table.loc[rows].to_dict("records"))
+    def _title(self, row: int, ranks: Mapping[str, str] | None = None) -> str:
+        pair = self.table.loc[row]
+        return render(
+            "pair.html", pair=pair, name=self._name(row), ranks=ranks or {}, total=len(self.table)
+        )
 
     def _details(self, row: int, **options: Any) -> str:
-        return self._titles([row]) + super()._details(row, **options)
+        return self._title(row) + super()._details(row, **options)
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
-        """Yield a section for each first sentence; its pairs and second sentences are folded."""
+        """Yield a section for each first sentence, whose table marks these of its pairs.
+
+        The tables of their second sentences are folded. A pair without others is a line."""
+        ranks = {row: self._ranks_among_all(row) for row in rows}
+        remarks = {}
+        for row in rows:
+            place = ", ".join(ranks[row].values())
+            remarks[row] = f"{self._name(row)}; of {len(self.table):,} pairs: {place}"
         shown = {*self.table.loc[rows, "sentence1"]}  # sentences that have a table
         for query, pairs in self.table.loc[rows].groupby("sentence1", sort=False):
+            row, *others = pairs.index
             seconds = pairs["sentence2"].tolist()
-            text = f"{query} / {seconds[0]}"
-            if len(seconds) > 1:
-                text = f"{query} ({len(seconds)} pairs)"
-            html = self._titles(list(pairs.index)) + self._table_of(query)
+            text = f"{query} ({len(seconds)} pairs)" if others else f"{query} / {seconds[0]}"
+            # The rank of an only target is always 1.
+            is_ranked = len(self._partners[query]) > 1
+            html = self._table_of(query, remarks) if is_ranked else self._title(row, ranks[row])
             for second in seconds:
                 # A sentence with one partner has the table of that one.
                 if second not in shown and len(self._partners[second]) > 1:
                     shown.add(second)
-                    html += details(second, self._table_of(second))
+                    html += details(second, self._table_of(second, remarks))
             yield str(pairs["pair_id"].iloc[0]), text, html
 
-    def _table_of(self, sentence: str) -> str:
-        return view_html(self._view(sentence), is_live=True, targets=TARGETS)
+    def _name(self, row: int) -> str:
+        names = [self.table.loc[row, "subset"], str(self.ids[row])]
+        star = "★ " if row in self.grid.ticked else ""
+        return star + " / ".join(filter(None, names))
+
+    def _ranks_among_all(self, row: int) -> dict[str, str]:
+        """Return "gold" and label -> rank of a pair among all pairs, not among its partners."""
+        ranks = {"gold": f"{self._gold_ranks[row]:g}"}
+        for label in self.labels:
+            ranks[label] = f"{self.table.loc[row, f'rank: {label}']:g}"
+        return ranks
+
+    def _table_of(self, sentence: str, remarks: Mapping[int, str]) -> str:
+        return view_html(self._view(sentence, remarks), is_live=True, targets=TARGETS)
 
     def views(self, row: int) -> list[QueryView]:
         """Return the first sentence with all its partners, and the second if it has others."""
@@ -145,15 +217,17 @@ class PairExplorer(Explorer):
         sentences = [first]
         if second != first and len(self._partners[second]) > 1:
             sentences.append(second)
-        return list(map(self._view, sentences))
+        return [self._view(sentence, {row: "this pair"}) for sentence in sentences]
 
-    def _view(self, sentence: str) -> QueryView:
-        rows = self.table.iloc[self._partners[sentence]]
+    def _view(self, sentence: str, remarks: Mapping[int, str]) -> QueryView:
+        partners = self._partners[sentence]
+        rows = self.table.iloc[partners]
         is_first = rows["sentence1"] == sentence
         targets = rows["sentence2"].where(is_first, rows["sentence1"]).tolist()
         scores = {label: rows[f"score: {label}"].to_numpy() for label in self.labels}
         gold = rows["gold"].to_numpy()
-        return QueryView.from_scores(sentence, targets, gold, scores, self._suite)
+        shown = [remarks.get(row, "") for row in partners]
+        return QueryView.from_scores(sentence, targets, gold, scores, self._suite, remarks=shown)
 
 
 def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:

@@ -32,8 +32,8 @@ class QueryView:
 
     `table` has a row for each target, in the order of gold, or of the first label if there is no
     gold, best first: target, gold and gold rank if known, and for each label L "rank: L" and
-    "score: L", which is -inf for targets that L did not retrieve: they are tied last. Its index are
-    letters.
+    "score: L", which is -inf for targets that L did not retrieve: they are tied last; and a remark
+    if there are some. Its index are letters.
     """
 
     query: str
@@ -49,6 +49,8 @@ class QueryView:
         gold: np.ndarray | None,
         scores: Mapping[str, np.ndarray],
         place: str = "",
+        *,
+        remarks: Sequence[str] = (),
     ) -> "QueryView":
         """Return the view of some targets.
 
@@ -58,6 +60,7 @@ class QueryView:
             gold: [n], if known.
             scores: label -> [n], larger is closer.
             place: Suite and id of the query.
+            remarks: [n] texts shown below the targets, which they mark; "" does not.
 
         Raises:
             ValueError: A label is "gold".
@@ -75,6 +78,8 @@ class QueryView:
             columns[f"rank: {label}"] = average_ranks(-values)
         for label, values in scores.items():
             columns[f"score: {label}"] = values
+        if remarks:
+            columns["remark"] = remarks
         # Stable, so that ties stay in the order of the file in every front end.
         order = np.argsort(-reference, kind="stable")
         table = pd.DataFrame(columns).iloc[order].set_axis(letters(len(order)), axis=0)
@@ -95,14 +100,20 @@ class QueryView:
         ranks = self._columns("rank: ")
         return ranks if self.gold is None else {"gold": self.table["gold rank"].to_numpy(), **ranks}
 
+    @property
+    def remarks(self) -> Any:
+        """Return what is shown below each target, "" for nothing."""
+        return self.table.get("remark", pd.Series("", self.table.index))
+
     def _columns(self, kind: str) -> dict[str, np.ndarray]:
         names = [name for name in self.table if name.startswith(kind)]
         return {name.removeprefix(kind): self.table[name].to_numpy() for name in names}
 
     def nearest(self, count: int) -> "QueryView":
-        """Return the view of the `count` targets with the best rank under gold or any label."""
+        """Return the view of `count` targets: marked ones, then the best under gold or a label."""
         # By any label: a target that one of them finds is worth seeing.
         best = np.minimum.reduce(list(self.ranks.values()))
+        best = np.where(self.remarks != "", 0, best)
         nearest = np.argsort(best, kind="stable")[:count]
         return replace(self, table=self.table.iloc[np.sort(nearest)])
 

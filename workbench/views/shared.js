@@ -11,6 +11,6 @@ open();
 document.querySelector("input").addEventListener("input", ({ target }) => {
   const asked = target.value.toLowerCase().split(/\s+/);
   const matches = texts.map((text) => asked.every((word) => text.includes(word)));
-  matches.forEach((has, place) => (links[place].hidden = sections[place].hidden = !has));
+  for (const one of [sections, links]) one.forEach((element, place) => (element.hidden = !matches[place]));
   document.querySelector("nav [role=status]").textContent = `${matches.filter(Boolean).length} of ${matches.length}`;
 });

@@ -1,7 +1,7 @@
 """Scores of whatever can be named: encoders, runs, folders of runs, and files from elsewhere."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,18 @@ def read_systems(
         for label, encoder in encoders.items():
             parts[encoder] = SystemScores({label: [_score(encoder, data)]}, _pairs_of(data))
     return join_systems(parts[name] for name in names if name in parts)
+
+
+def compare_pair_scores(scores: Mapping[str, Any], pairs: Pairs) -> SystemComparison:
+    """Compare scores of the same pairs, which are given as to `pair_table`, with the first."""
+    suite = set_name(pairs.name)
+    reports = {label: [_report(label, source, pairs)] for label, source in scores.items()}
+    return compare_scores(SystemScores(reports, {suite: pairs}))
+
+
+def _report(label: str, source: Any, pairs: Pairs) -> Report:
+    suite = set_name(pairs.name)
+    return report_pairs({suite: (pairs, scores_in_order(label, source, pairs, suite))})
 
 
 def comparison_html(compared: SystemComparison) -> str:

@@ -82,6 +82,10 @@ function render({ model, el }) {
       tickBox.checked = get("ticked").includes(row);
       tr.append(make("td", {}, tickBox));
     }
+    if (get("stars")) {
+      const has = get("ticked").includes(row), texts = { "aria-label": `mark row ${place + 1}`, title: "mark (key: m)" };
+      tr.append(make("td", {}, make("button", { "data-star": row, "aria-pressed": has, tabindex: -1, ...texts }, has ? "★" : "☆")));
+    }
     tr.append(...columns.map((column) => cell(column, row)));
     return tr;
   };
@@ -107,7 +111,8 @@ function render({ model, el }) {
       const fields = limit ? [make("div", {}, field(name, title, 0), field(name, title, 1))] : [];
       return make("th", { scope: "col", class: isText(name) ? "text" : "" }, button, ...fields);
     });
-    thead.replaceChildren(make("tr", {}, ...(get("ticks") ? [make("th", {}, "✓")] : []), ...headings));
+    const signs = [["ticks", "✓"], ["stars", "★"]].filter(([name]) => get(name)).map(([, sign]) => make("th", {}, sign));
+    thead.replaceChildren(make("tr", {}, ...signs, ...headings));
   };
   const drawChoices = () => {
     if (box.value !== get("search")) box.value = get("search");
@@ -171,7 +176,7 @@ function render({ model, el }) {
   body.addEventListener("click", ({ target }) => {
     const row = target.closest("[data-row]")?.dataset.row;
     if (row === undefined) return;
-    if (get("ticks")) tick(+row);
+    if (get("ticks") || target.closest("[data-star]")) tick(+row);
     choose(rows.indexOf(+row));
   });
   el.addEventListener("keydown", (event) => {
@@ -182,6 +187,7 @@ function render({ model, el }) {
     if (event.target === box && event.key === "ArrowDown" && rows.length) choose(Math.max(at, 0));
     else if (place >= 0 && steps[event.key]) choose(place + steps[event.key]);
     else if (place >= 0 && get("ticks") && [" ", "Enter"].includes(event.key)) tick(+row);
+    else if (place >= 0 && get("stars") && event.key.toLowerCase() === "m" && !event.ctrlKey && !event.metaKey) tick(+row);
     else return;
     event.preventDefault();
   });
