@@ -49,7 +49,9 @@ def lab(
 
 @notebooks_app.command()
 def look(  # noqa: PLR0917
-    models: Annotated[Words, Argument(help="Folders, runs, hub ids, bundled names.")] = None,
+    models: Annotated[
+        Words, Argument(help="Folders, runs, hub ids, bundled names, word-overlap.")
+    ] = None,
     on: Annotated[
         str, Option(help="Your file or a dataset; by default stsb-test or ladders-all.")
     ] = "",

@@ -194,6 +194,7 @@ def smallest_differences(
 
 
 def baseline_of(runs: pd.DataFrame, baseline: str) -> str:
+    run_tables.require_labels(runs)
     labels = list(dict.fromkeys(runs["label"]))
     # With one label there is nothing to compare with but the start.
     name = baseline or (run_tables.default_baseline(labels) if len(labels) > 1 else BEFORE)
@@ -354,7 +355,8 @@ def _read_columns(path: str, stage: str, _changed: int) -> dict[Any, PairColumns
 class Comparison:
     """A table of all labels (rows) on all suites (columns), with tests.
 
-    Values are Spearman or accuracy x 100, mean ± deviation over seeds.
+    Values are texts: Spearman or accuracy x 100, mean ± deviation over seeds. numbers has the same
+    as floats: the columns of a suite are "mean" and "std".
 
     tests: label, suite, difference (mean over seeds, [-2, 2]), p_value (the largest over seeds; 1
         if the seeds differ in direction), adjusted (by Holm over all tests of the table), verdict
@@ -364,6 +366,7 @@ class Comparison:
     tests: pd.DataFrame
     baseline: str
     alpha: float
+    numbers: pd.DataFrame
 
     @property
     def caption(self) -> str:
@@ -450,8 +453,11 @@ def compare(
         [{name: metrics[name]["score"] for name in metrics} for metrics in runs["metrics"]]
     )
     # By label: mean and deviation over its seeds; a suite that no run of it has stays empty.
-    table = scores.reindex(columns=columns).groupby(runs["label"]).agg(run_tables.format_spread)
-    return Comparison(table, _test_labels(runs, name, columns, samples, alpha), name, alpha)
+    by_label = scores.reindex(columns=columns).groupby(runs["label"])
+    table = by_label.agg(run_tables.format_spread)
+    numbers = 100 * by_label.agg(["mean", "std"])
+    tests = _test_labels(runs, name, columns, samples, alpha)
+    return Comparison(table, tests, name, alpha, numbers)
 
 
 def _require_same_data(label: str, facts_of_runs: Iterable[dict[str, Any]]) -> None:
