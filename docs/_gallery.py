@@ -89,9 +89,8 @@ def run_notebook(path: Path) -> Path:
     text = path.read_text(encoding="utf-8")
     if not (executed.is_file() and source.is_file() and source.read_text(encoding="utf-8") == text):
         BUILD.mkdir(parents=True, exist_ok=True)
-        _execute_notebook(
-            path, executed, {"runs_root": str(BUILD / "runs")} if '"runs_root = ' in text else {}
-        )
+        parameters = {"runs_root": str(BUILD / "runs")} if '"runs_root = ' in text else {}
+        _execute_notebook(path, executed, parameters, lessons=True)
         source.write_text(text, encoding="utf-8")
     return executed
 

@@ -33,7 +33,7 @@ from workbench.config import (
     SimCSEConfig,
 )
 from workbench.data import Sentences, load_dev, load_pairs
-from workbench.errors import RunError, SettingError
+from workbench.errors import BusyError, RunError, SettingError
 from workbench.runs import Run, find_run, list_runs, lock_run, remove_runs, split_common_settings
 
 Call = Callable[..., int]
@@ -118,6 +118,26 @@ def test_a_refusal_is_one_text_without_a_traceback(  # noqa: PLR0917
     assert error.startswith("error: ")
     assert words in error
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_is_busy_elsewhere_has_an_exit_code_of_its_own(
+    call: Call, capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(*_: object) -> None:
+        raise BusyError("another process is working on it; wait for its end")
+
+    monkeypatch.setattr(workbench, "run", refuse)
+    assert call("run", "simcse", "--no-notebook", "--runs", tmp_path) == 75
+    assert "wait for its end" in capsys.readouterr().err
+
+
+def test_the_help_names_every_baseline(call: Call, capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    call("evaluate", "--help")
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in BaselineConfig.profiles)
+    call("look", "--help")
+    assert "word-overlap." in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from workbench.data import AVERAGES
 from workbench.errors import DataError, EncoderError, SettingError
 from workbench.evaluation import RANKING_COLUMNS
 from workbench.metrics import spearman
-from workbench.runs import Run
+from workbench.runs import Run, list_runs
 from workbench.views.notebooks import table_html
 from workbench.views.run_tables import label_runs
 
@@ -484,6 +484,21 @@ def test_a_label_that_is_better_is_marked_and_the_table_is_exported(root: Path):
         "\\toprule",
     ]
     assert "Holm" in found.to_html()
+    # The texts as numbers.
+    mean, std = found.numbers.loc["simcse", SUITE][["mean", "std"]]
+    assert found.values.loc["simcse", SUITE] == f"{mean:.2f} ± {std:.2f}"
+    assert found.numbers.loc["cosent", SUITE].isna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize("function", ["intervals", "paired_tests", "RunPicker", "phenomena"])
+def test_the_table_of_list_runs_is_refused_with_the_function_that_makes_the_right_one(
+    function: str, root: Path
+):
+    with pytest.raises(SettingError, match=r"no column label; take views\.finished_runs\("):
+        getattr(views, function)(list_runs(root), SUITE)
+    for other in (views.seed_table, views.suite_scores):
+        with pytest.raises(SettingError, match=r"take views\.finished_runs"):
+            other(list_runs(root))
 
 
 def test_runs_of_other_data_are_not_averaged(tmp_path: Path):

@@ -249,6 +249,25 @@ def test_figures_of_papermill_are_in_the_page_of_nbconvert_without_a_network(
     context.close()
 
 
+@pytest.mark.slow
+def test_a_lesson_is_skipped_in_a_batch_and_the_output_says_so(tmp_path: Path):
+    import papermill
+
+    file = notebook(tmp_path, "1 / 0", "print('after the lesson')")
+    content = nbformat.read(file, 4)
+    content.cells[2].metadata["tags"] = ["skip-execution"]
+    nbformat.write(content, file)
+    _execute_notebook(file, tmp_path / "out.ipynb", {"x": 7})
+    *_, lesson, after = nbformat.read(tmp_path / "out.ipynb", 4).cells
+    assert lesson.outputs[0].text.startswith("This lesson was skipped in a batch")
+    assert lesson.source == "1 / 0"
+    assert after.outputs[0].text == "after the lesson\n"
+    with pytest.raises(RunError, match="ZeroDivisionError"):
+        _execute_notebook(file, tmp_path / "out.ipynb", {"x": 7}, lessons=True)
+    # papermill itself knows the tag.
+    papermill.execute_notebook(str(file), str(tmp_path / "direct.ipynb"), progress_bar=False)
+
+
 def test_waiting_threads_of_openmp_sleep_after_a_moment():
     environment = {
         name: value

@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import nbformat
+import numpy as np
 import pytest
 from forking import python
 from nbformat import NotebookNode
@@ -127,6 +128,42 @@ def test_a_method_ends_in_thirty_cells_of_code(notebook: NotebookNode):
     assert len(code(notebook)) <= 30
 
 
+def names_in(cell: NotebookNode, context: type[ast.expr_context]) -> set[str]:
+    """Return the names that the code of a cell reads (ast.Load) or sets (ast.Store)."""
+    nodes = ast.walk(ast.parse(cell.source))
+    return {node.id for node in nodes if isinstance(node, ast.Name) and type(node.ctx) is context}
+
+
+def is_lesson(cell: NotebookNode) -> bool:
+    return "skip-execution" in cell.metadata.get("tags", [])
+
+
+def test_no_cell_needs_a_lesson_and_a_sentence_says_that_it_is_skipped(notebook: NotebookNode):
+    lessons: set[str] = set()
+    others: set[str] = set()
+    for place, cell in enumerate(notebook.cells):
+        if cell.cell_type != "code":
+            continue
+        if is_lesson(cell):
+            lessons |= names_in(cell, ast.Store)
+            assert "skipped" in notebook.cells[place - 1].source
+        else:
+            others |= names_in(cell, ast.Store)
+            assert not (lessons - others) & names_in(cell, ast.Load)
+
+
+@pytest.mark.parametrize("path", METHOD_NOTEBOOKS, ids=names(METHOD_NOTEBOOKS))
+def test_a_batch_trains_one_encoder_and_those_that_it_learns_from(path: Path):
+    cells = [cell.source for cell in code(read(path)) if not is_lesson(cell)]
+    source = "\n".join(cells)
+    assert len(re.findall(r"\bfit\(method", source)) == 1
+    assert len(re.findall(r"\bfit\(", source)) == 1
+    assert "optimizer.step" not in source
+    # E1 of these is the run that the method learns from.
+    others = 1 if path.stem in ("14_rankencoder", "16_mixed") else 0
+    assert len(re.findall(r"\bworkbench\.run\(", source)) == others
+
+
 def assigned(cells: list[NotebookNode]) -> list[Any]:
     return [line for cell in cells for line in ast.parse(cell.source).body]
 
@@ -225,6 +262,30 @@ def test_two_methods_are_compared_without_torch(
     figures = output(done, "application/vnd.plotly.v1+json")
     assert [len(figure["data"]) for figure in figures] == [2, 2]  # dots of each method
     assert len(json.dumps(done)) < 200_000
+
+
+@pytest.mark.slow
+def test_a_comparison_keeps_a_sweep_beside_a_later_run_and_takes_labels(
+    tmp_path: Path, executed: Callable[..., NotebookNode]
+):
+    for seed in (0, 1):
+        for rate in (2e-3, 4e-3):
+            config = SimCSEConfig.from_parameters("demo", seed, {"learning_rate": rate})
+            write_run(tmp_path / "runs", config, 2.0).record(ended=f"2030-01-01T0{1000 * rate:.0f}")
+    later = SimCSEConfig.from_parameters("demo", 0, {"max_steps": 3})
+    write_run(tmp_path / "runs", later, 3.0).record(ended="2030-01-02")
+    parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE, "samples": 20}
+    seeds = {}
+    for labels in ([], ["simcse"], ["simcse (learning_rate=0.002)"]):
+        given = {"labels": labels} if labels else {}
+        done = executed(FOLDER / "20_compare.ipynb", tmp_path, parameters | given)
+        figure = output(done, "application/vnd.plotly.v1+json")[0]
+        values = [dots["x"] for dots in figure["data"]]
+        # plotly writes an array of numbers as its bytes.
+        arrays = [np.frombuffer(base64.b64decode(each["bdata"]), each["dtype"]) for each in values]
+        seeds[str(labels)] = sorted(map(len, arrays))
+    # The newest setting, one seed, and the newest of the sweep, two; all three; one.
+    assert list(seeds.values()) == [[1, 2], [1, 2, 2], [1, 2]], "the last is beside its start"
 
 
 @pytest.mark.slow

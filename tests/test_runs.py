@@ -17,7 +17,7 @@ from forking import python
 import workbench
 from workbench import views
 from workbench.config import RankEncoderConfig, SimCSEConfig
-from workbench.errors import RunError
+from workbench.errors import BusyError, RunError
 from workbench.files import atomic_path, atomic_write, file_checksum, write_json
 from workbench.metrics import metrics_table
 from workbench.runs import Run, finished_run, is_running, list_runs, short_value
@@ -193,7 +193,7 @@ def test_a_run_belongs_to_one_process_at_a_time(tmp_path: Path, monkeypatch: pyt
         assert other.stdout.readline() == "held\n"
         for attempt in (lambda: Run.open(config(), tmp_path), run.acquire):
             with pytest.raises(
-                RunError, match=r"another process is working on .* \(process \d+ on "
+                BusyError, match=r"another process is working on .* \(process \d+ on "
             ):
                 attempt()
         assert is_running(run.path)

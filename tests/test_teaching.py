@@ -156,6 +156,9 @@ def test_a_guess_is_compared_with_the_kept_checkpoint():
     )
     assert "You guessed +25.0; it is +30.0 points" in teaching.compare_guess(25, history)
     assert teaching.compare_guess(25, history).endswith("5.0 points off.")
+    assert teaching.compare_guess("a lot", history).startswith(
+        "Your guess is the text 'a lot', not a number such as 2.5; it is +30.0 points"
+    )
 
 
 def test_the_recap_has_the_metrics_of_the_run_before_and_after(tmp_path: Path):

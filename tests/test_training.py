@@ -577,6 +577,17 @@ def test_a_loss_that_is_not_finite_stops_training(
         fit(SimCSE(config(tiny_encoder)), sentences)
 
 
+def test_a_diverged_training_is_named_and_not_the_encoder_that_it_began_with(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs
+):
+    settings = config(tiny_encoder, learning_rate=1e30, eval_steps=1)
+    with pytest.raises(
+        RunError, match=r"diverged: .* at step 1, .*lower learning_rate=1e\+30"
+    ) as end:
+        fit(SimCSE(settings), sentences, dev)
+    assert "weights are broken" not in str(end.value)
+
+
 @pytest.fixture
 def in_two(tmp_path: Path) -> tuple[SimCSE, Sentences, Pairs, Run]:
     """Return a method with its bundled data and its run, for training in two processes."""

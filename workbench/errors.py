@@ -26,6 +26,10 @@ class RunError(WorkbenchError, RuntimeError):
     """A run cannot be trained, written, read or mixed as asked."""
 
 
+class BusyError(RunError):
+    """Another process is working on the run; the same call can succeed later."""
+
+
 def first_problem(problem: object) -> str:
     """Return why reading failed, on one line.
 

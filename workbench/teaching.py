@@ -71,7 +71,7 @@ def _is_blank(answer: Any) -> bool:
     return answer is None or answer is ...
 
 
-def compare_guess(guess: float | None, history: pd.DataFrame) -> str:
+def compare_guess(guess: float | str | None, history: pd.DataFrame) -> str:
     """Return a sentence with the guessed and the measured gain on dev.
 
     Gains are in points of Spearman x 100, of the kept checkpoint over the start.
@@ -86,6 +86,8 @@ def compare_guess(guess: float | None, history: pd.DataFrame) -> str:
         result += " (no later step was better than the start; the best of them was kept)"
     if guess is None:
         return f"You made no guess; {result}."
+    if isinstance(guess, str):
+        return f"Your guess is the text {guess!r}, not a number such as 2.5; {result}."
     return f"You guessed {guess:+.1f}; {result}. You are {abs(gain - guess):.1f} points off."
 
 

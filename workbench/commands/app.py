@@ -16,7 +16,7 @@ from workbench.commands.output import echo
 from workbench.commands.runs import runs_app
 from workbench.commands.sweeps import sweep_app
 from workbench.commands.training import training_app
-from workbench.errors import RunError, SettingError, WorkbenchError
+from workbench.errors import BusyError, RunError, SettingError, WorkbenchError
 from workbench.files import PACKAGE
 from workbench.printing import LineFormatter, SteadyStream
 
@@ -27,6 +27,7 @@ _EXTRAS = {
     '"ranking-workbench[train,lab]"': "jupyterlab latex2mathml nbconvert nbformat papermill",
     '"ranking-workbench[train,slurm]"': "submitit",
 }
+_TRY_LATER = 75  # EX_TEMPFAIL of sysexits.h, so that a script can wait and repeat the command
 app = Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 # In the order of --help.
 app.add_typer(training_app)
@@ -48,7 +49,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command; exit code 2 for refused input, 1 for a run that failed or is in use."""
+    """Run the command; exit code 2: input refused, 1: a run failed, 75: a run is busy elsewhere."""
     sys.stdout = sys.stdout or io.StringIO()  # closed by >&-
     sys.stderr = sys.stderr and SteadyStream(sys.stderr)
     logging.basicConfig(level=logging.WARNING)
@@ -66,6 +67,8 @@ def main() -> None:
     except WorkbenchError as error:
         problem = str(error)
         code = 1 if isinstance(error, RunError) else 2
+        if isinstance(error, BusyError):
+            code = _TRY_LATER
     except ModuleNotFoundError as error:
         extras = (extra for extra, modules in _EXTRAS.items() if error.name in modules.split())
         problem = f"{error}; install it with: pip install {next(extras, error.name)}"

@@ -49,7 +49,9 @@ def lab(
 
 @notebooks_app.command()
 def look(  # noqa: PLR0917
-    models: Annotated[Words, Argument(help="Folders, runs, hub ids, bundled names.")] = None,
+    models: Annotated[
+        Words, Argument(help="Folders, runs, hub ids, bundled names, word-overlap.")
+    ] = None,
     on: Annotated[
         str, Option(help="Your file or a dataset; by default stsb-test or ladders-all.")
     ] = "",
@@ -101,8 +103,7 @@ def look(  # noqa: PLR0917
         # An encoder takes seconds to minutes.
         for number, (label, source) in enumerate(encoders.items(), start=1):
             echo(f"scores: {len(pairs):,} pairs by {label}, {number} of {len(encoders)}")
-            # Scores of other columns are not those of the cache.
-            scores[label] = scores_of(source, pairs, None if roles else on)
+            scores[label] = scores_of(source, pairs, on, roles)
         explorer = workbench.views.PairExplorer(scores, pairs)
         head = workbench.views.comparison_html(workbench.views.compare_pair_scores(scores, pairs))
         with reraise_os_error(html, "another --html FILE"):

@@ -86,7 +86,7 @@ def evaluate(  # noqa: PLR0917
         str, Option(help="Datasets or files, separated by commas; by default the profile's.")
     ] = "",
     profile: Annotated[
-        str, Option(help="as-it-is, first-last, mean, whitening, static, ...")
+        str, Option(help=f"A baseline: {', '.join(BaselineConfig.profiles)}.")
     ] = "as-it-is",
     setting: Settings = None,
     columns: Columns = "",

@@ -20,7 +20,7 @@ from typing_extensions import TypedDict  # pydantic reads typing's from Python 3
 
 from workbench.config import CONFIGS, RUN_CONFIGS, BaselineConfig, TrainingConfig
 from workbench.data import TRANSFER, checksum_here
-from workbench.errors import RunError, first_problem, unknown_name
+from workbench.errors import BusyError, RunError, first_problem, unknown_name
 from workbench.files import (
     PACKAGE,
     Facts,
@@ -386,7 +386,7 @@ def lock_run(path: Path) -> filelock.BaseFileLock:
     """Take the lock of the run in `path`, or return it free if another process finished the run.
 
     A cell of a sweep, and its kernel, wait until that process ends or has finished the run.
-    Otherwise, raises RunError if another process holds it.
+    Otherwise, raises BusyError if another process holds it.
     """
     file = path / ".lock"
     lock = filelock.FileLock(file, is_singleton=True)
@@ -397,7 +397,7 @@ def lock_run(path: Path) -> filelock.BaseFileLock:
             if is_finished(path):
                 return lock
             if "WORKBENCH_CELL" not in os.environ:
-                raise RunError(
+                raise BusyError(
                     f"another process is working on {path} ({file.read_text()}); wait for its end"
                 ) from None
     owner = f"process {os.getpid()} on {platform.node()} since {timestamp()}"

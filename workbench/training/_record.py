@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.data import Pairs
-from workbench.errors import RunError
+from workbench.errors import EncoderError, RunError
 from workbench.evaluation import dev_values
 from workbench.files import atomic_write, reraise_os_error
 from workbench.methods.base import Method, Terms
@@ -131,8 +131,17 @@ class Record:
         """Return the values of dev; save the encoder if its Spearman is the greatest so far."""
         if self.dev is None or process_rank() != 0:
             return {}
-        with self.method.encoder.encode_as_in_training():
-            values, scores = dev_values(self.method, self.dev)
+        try:
+            with self.method.encoder.encode_as_in_training():
+                values, scores = dev_values(self.method, self.dev)
+        except EncoderError as problem:
+            if step == 0:  # the encoder came so
+                raise
+            rate = self.method.config.learning_rate
+            raise RunError(
+                f"training diverged: dev cannot be scored at step {step}, as vectors or scores are "
+                f"not finite; lower learning_rate={rate:g}"
+            ) from problem
         self._watch(step, scores)
         spearman = values["dev_spearman"]
         earlier = self._measured(0)

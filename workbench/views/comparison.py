@@ -187,6 +187,7 @@ def smallest_differences(
 
 
 def baseline_of(runs: pd.DataFrame, baseline: str) -> str:
+    run_tables.require_labels(runs)
     labels = list(dict.fromkeys(runs["label"]))
     # With one label there is nothing to compare with but the start.
     name = baseline or (run_tables.default_baseline(labels) if len(labels) > 1 else BEFORE)

@@ -115,11 +115,11 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     NDCG (of 50 queries or more), or of a transfer task accuracy before, accuracy, F1; pairs,
     queries. Columns without a value are left out.
     """
+    measure = measure_of(runs)
     runs = runs.copy()
     is_sparse = runs["queries"] < FEWEST_QUERIES
     runs.loc[is_sparse, ["kcc", "ndcg"]] = np.nan
     _, runs["settings"] = split_common_settings(runs["settings"].tolist())
-    measure = measure_of(runs)
     titles = {"before": "Spearman before", "spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
     if measure == "accuracy":
         titles = {"before": "accuracy before", "accuracy": "accuracy", "f1": "F1"}
@@ -168,7 +168,17 @@ def suite_scores(runs: pd.DataFrame) -> pd.DataFrame:
 
 def measure_of(runs: pd.DataFrame) -> Measure:
     """Return how the runs of `finished_runs` were scored on their suite."""
+    require_labels(runs)
     return "accuracy" if runs["accuracy"].notna().to_numpy().any() else "spearman"
+
+
+def require_labels(runs: pd.DataFrame) -> None:
+    """Raise SettingError for a table that is not of `finished_runs`, such as of `list_runs`."""
+    if "label" not in runs:
+        raise SettingError(
+            "these runs have no column label; take views.finished_runs(runs_root, suite) instead "
+            "of list_runs"
+        )
 
 
 def with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:

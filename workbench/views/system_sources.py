@@ -25,7 +25,8 @@ from workbench.views.pair_explorer import scores_in_order
 
 _PREDICTIONS = "*_predictions.json"  # mteb's files in its folder of predictions
 DRAWN_PAIRS = 1_000
-Datasets = dict[str, tuple[str | None, Pairs]]  # suite -> its name or file, if any, and its pairs
+# suite -> the name or file of its pairs, if any, and the pairs
+Datasets = dict[str, tuple[str | None, Pairs]]
 
 
 def compare_systems(
