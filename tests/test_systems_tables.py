@@ -9,7 +9,7 @@ from written_runs import PAIRS, SUITE, write_run
 
 from workbench.config import SimCSEConfig
 from workbench.data import Pairs, load_pairs
-from workbench.errors import DataError
+from workbench.errors import DataError, SettingError
 from workbench.evaluation import RANKING_COLUMNS, report_pairs
 from workbench.metrics import spearman
 from workbench.systems import SystemScores, read_score_file
@@ -163,6 +163,8 @@ def test_columns_say_what_a_name_does_not(tmp_path: Path):
     assert scores.pairs["odd"].gold.tolist() == table["minilm"].tolist()
     with pytest.raises(DataError, match=r"no column 'closs'.*did you mean 'close'"):
         read_score_file(path, columns={**roles, "gold": "closs"})
+    with pytest.raises(SettingError, match="they are sentence1, sentence2, gold and id"):
+        read_score_file(path, columns={**roles, "glod": "close"})
 
 
 @pytest.mark.parametrize("gold", ["label", "gold"])

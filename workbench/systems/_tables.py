@@ -20,7 +20,7 @@ from workbench.data import CATALOGUE, Pairs, load_pairs
 from workbench.data._roles import Roles, match_columns, plain_name
 from workbench.data._sets import take_rows
 from workbench.data._tables import Table, read_own
-from workbench.errors import DataError
+from workbench.errors import DataError, SettingError
 from workbench.evaluation import report_pairs
 from workbench.files import set_name
 from workbench.systems._scores import SystemScores
@@ -55,6 +55,7 @@ def read_score_file(
     Raises:
         DataError: A file cannot be read or has no system; an id occurs twice; a score is no finite
             number; no pair has a score of every system.
+        SettingError: `columns` has another role.
     """
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     tables = []
@@ -103,6 +104,11 @@ def _read_rows(path: str | Path, chosen: dict[str, str], *, has_gold: bool) -> p
     table.require(chosen)
     own_id = chosen.pop("id", next(filter(_ROW_ID.fullmatch, table.columns), ""))
     matches = match_columns("pairs", table, chosen)
+    if chosen and not any(matches.values()):
+        raise SettingError(
+            f"{', '.join(chosen)}: --columns has roles that a file of scores has not; they are "
+            "sentence1, sentence2, gold and id"
+        )
     sides = [*matches["sentence1"][:1], *matches["sentence2"][:1]]
     # In the order of the usual names; one that a user chose is the only one.
     golds = matches["score"]
