@@ -6,7 +6,7 @@ EXTRAS := train,lab,slurm,retrieval,dev
 export TOKENIZERS_PARALLELISM := false
 export GOMP_SPINCOUNT ?= 5000
 
-.PHONY: lab demo test gpu bench lint site gallery clean
+.PHONY: lab demo test gpu bench lint site gallery pictures clean
 
 lab: $(VENV)/ready      ## open copies of the notebooks, in my-notebooks/, in JupyterLab
 	$(BIN)/python -m workbench lab
@@ -31,6 +31,9 @@ site: $(VENV)/ready     ## build the documentation in site/; execute the noteboo
 	for method in $$($(BIN)/python -c "from workbench.config import CONFIGS; print(*CONFIGS)"); do $(BIN)/python -m workbench run $$method --html || exit 1; done
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "Open site/index.html. Its search needs a server: $(BIN)/python -m http.server -d site"
+
+pictures: $(VENV)/ready $(VENV)/browser  ## take the pictures of README.md anew, light and dark
+	$(BIN)/python docs/_pictures.py
 
 gallery: $(VENV)/ready $(VENV)/browser   ## execute the notebooks; write copies with images to docs/gallery/
 	$(BIN)/python docs/_gallery.py
