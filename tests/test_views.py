@@ -357,6 +357,31 @@ def test_at_first_the_newest_setting_of_each_method_is_ticked_with_its_seeds(tmp
     assert "at first the newest setting of each method is ticked" in picker.grid.note
 
 
+def test_one_later_run_does_not_hide_the_seeds_of_a_sweep(tmp_path: Path):
+    for place, (seed, changes) in enumerate(
+        [
+            (0, {}),
+            (1, {}),
+            (0, {"temperature": 0.2}),
+            (1, {"temperature": 0.2}),
+            (5, {"dropout": 0.2}),
+        ]
+    ):
+        config = SimCSEConfig.from_parameters("demo", seed, changes)
+        write_run(tmp_path, config, 1.0).record(ended=f"2030-01-0{place}")
+    runs = finished_runs(tmp_path, SUITE)
+    picker = RunPicker(runs, SUITE)
+    ticked = list(zip(picker.runs["label"], picker.runs["seed"], strict=True))
+    swept = "simcse (temperature=0.2)"
+    assert ticked == [("simcse (dropout=0.2)", 5), (swept, 0), (swept, 1)]
+    assert "and the newest of several seeds" in picker.grid.note
+    # "simcse" is a label here, and only elsewhere the method.
+    picker.select(labels=["simcse"])
+    assert picker.runs["seed"].tolist() == [0, 1]
+    swept_only = runs[runs["label"] != "simcse"]
+    assert len(RunPicker(swept_only, SUITE, labels=["simcse"]).runs) == 3
+
+
 def test_a_start_that_was_evaluated_too_is_shown_once_and_first(tmp_path: Path):
     trained = write_run(tmp_path, CoSENTConfig.from_parameters("demo", 0, {}), 1.0)
     model = BaselineConfig.from_parameters(

@@ -22,6 +22,7 @@ from workbench.views.run_tables import (
     BEFORE,
     pairs_of,
     read_or_warn,
+    require_labels,
     rows_by_suite,
     seed_table,
     suite_version,
@@ -61,14 +62,17 @@ class RunPicker(View):
         Args:
             runs: As `finished_runs` returns them.
             suite: That suite.
-            labels: By default the newest setting of each method, with its seeds, and of each
-                evaluated encoder, of runs on the same version of the suite as the newest.
+            labels: Labels, or methods for all of their labels. By default the newest setting of
+                each method, with its seeds, and of each evaluated encoder, of runs on the same
+                version of the suite as the newest; beside one of a single seed also the newest of
+                several seeds.
             before: Whether the encoder before training is shown too, see `rankings`.
             seeds: "first" or "each", see `rankings`.
 
         Raises:
             SettingError: A label is unknown.
         """
+        require_labels(runs)
         self._all = runs.reset_index(drop=True)
         self.suite = suite
         self._explorers: dict[str, Any] = {}
@@ -81,7 +85,7 @@ class RunPicker(View):
         if not (labels or is_newest.all()):
             self._note += (
                 "; at first the newest setting of each method is ticked, on the newest "
-                "version of the suite"
+                "version of the suite, and the newest of several seeds"
             )
         score = self._all["spearman"].fillna(self._all["accuracy"])
         # What the table shows; its rows have the numbers of those in `_all`.
@@ -119,19 +123,28 @@ class RunPicker(View):
         self._update()
 
     def _are_newest(self, ended: list[str], versions: list[str]) -> Any:
-        """Return which runs are of the newest label of their method or evaluated encoder."""
+        """Return which runs are of the newest label of their method or evaluated encoder.
+
+        The newest label of several seeds is among them.
+        """
         is_baseline = self._all["method"] == BaselineConfig.method
         group = self._all["method"].mask(is_baseline, self._all["encoder"])
         runs = self._all.assign(group=group, ended=ended, version=versions)
         runs = runs.sort_values("ended", kind="stable")
         # Scores on two versions of a set cannot be compared.
         is_current = runs["version"].isin(runs["version"].tail(1))
-        latest = runs[is_current].groupby("group")["label"].last()
+        current: Any = runs[is_current]
+        # One later run does not hide the seeds of a sweep.
+        seeds = current.groupby("label")["seed"].transform("nunique")
+        parts = (current, current[seeds > 1])
+        latest = pd.concat([part.groupby("group")["label"].last() for part in parts])
         return (is_current & runs["label"].isin(latest)).sort_index()
 
     @property
     def labels(self) -> list[str]:
         """Return the labels of the ticked runs; set them to tick all runs of some labels.
+
+        A method that is no label stands for all of its labels.
 
         Raises:
             SettingError: A label that is set is unknown.
@@ -141,10 +154,12 @@ class RunPicker(View):
     @labels.setter
     def labels(self, labels: Sequence[str]) -> None:
         known = self._all["label"]
-        if unknown := set(labels).difference(known):
+        methods = self._all["method"]
+        others = set(labels).difference(known)
+        if unknown := others.difference(methods):
             names = known.unique()
             raise SettingError(unknown_name("runs", min(unknown), names, f"on {self.suite}"))
-        self._tick(np.flatnonzero(known.isin(labels)))
+        self._tick(np.flatnonzero(known.isin(labels) | methods.isin([*others])))
 
     @property
     def runs(self) -> pd.DataFrame:
