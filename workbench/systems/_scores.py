@@ -13,8 +13,10 @@ from workbench.evaluation import Report, extract_table
 
 def metrics_of(source: Any) -> dict[str, Any]:
     """Return the metrics of a `Report`, or of a `Run`, which reads them."""
-    metrics: Any = source.metrics
-    return metrics() if callable(metrics) else metrics
+    if isinstance(source, Report):
+        return source.metrics
+    metrics: dict[str, Any] = source.metrics()
+    return metrics
 
 
 @dataclass(frozen=True, eq=False)
