@@ -223,7 +223,8 @@ def _read_fields(path: AnyPath, form: str) -> Any:
     if width not in _PLACES[form]:
         raise DataError(f"{path}: the first line has {width} fields; each line is {form}")
     table = cells[_PLACES[form][width]].set_axis(_FIELDS, axis=1)
-    table["number"] = pd.to_numeric(table["number"], errors="coerce").astype(float)
+    numbers: Any = pd.to_numeric(table["number"], errors="coerce")
+    table["number"] = numbers.astype(float)
     is_wrong = ~np.isfinite(table["number"]) | (table["last"] == "") | (cells[width] != "")
     is_wrong |= table.duplicated(["query", "document"])
     for line in table.index[is_wrong] + 1:
