@@ -69,7 +69,7 @@ def look(  # noqa: PLR0917
     The default encoders are english-encoder and word overlap.
     """
     from workbench.checkpoints import find_checkpoint
-    from workbench.views.encoders import WORDS, label_encoders, scores_of
+    from workbench.views.encoders import WORDS, label_encoders
 
     # Refused before an encoder is loaded, which may take minutes.
     output = html or notebook or Path("look.ipynb")
@@ -95,12 +95,9 @@ def look(  # noqa: PLR0917
         )
     encoders = dict(zip(labels, sources, strict=True))
     if html:
-        scores = {}
         # An encoder takes seconds to minutes.
-        for number, (label, source) in enumerate(encoders.items(), start=1):
-            echo(f"scores: {len(pairs):,} pairs by {label}, {number} of {len(encoders)}")
-            scores[label] = scores_of(source, pairs, on)
-        explorer = workbench.views.PairExplorer(scores, pairs)
+        echo(f"scores of {len(pairs):,} pairs by {', '.join(encoders)}")
+        explorer = workbench.views.PairExplorer(encoders, on)
         with reraise_os_error(html, "another --html FILE"):
             echo(f"page: {explorer.to_html(html)}")
         return
