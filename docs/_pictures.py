@@ -78,7 +78,7 @@ def main() -> None:
         taken = opened(760, 480)
         taken.set_content(FIGURE)
         taken.add_script_tag(content=get_plotlyjs())
-        taken.evaluate(DRAW, json.loads(curve.to_json()))
+        taken.evaluate(DRAW, json.loads(str(curve.to_json())))
         save(taken, "curve")
 
 
