@@ -3,6 +3,7 @@
 They are of the live views, the page with an encoder and the figure of a training, as Chromium shows
 them, with bundled encoders and data. The run is trained once, in build/pictures/, and reused."""
 
+import importlib
 import json
 import shutil
 import sys
@@ -19,7 +20,8 @@ from workbench.views.encoders import CachedEncoder
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-from stage import put_on  # noqa: E402 - the live views without a notebook are the tests'
+# The tests show live views without a notebook.
+put_on: Any = importlib.import_module("stage").put_on
 
 IMAGES, BUILD = ROOT / "docs" / "images", ROOT / "build" / "pictures"
 ENCODERS, SUITE = ["english-encoder", "word-overlap"], "ladders-all"
@@ -78,7 +80,7 @@ def main() -> None:
         taken = opened(760, 480)
         taken.set_content(FIGURE)
         taken.add_script_tag(content=get_plotlyjs())
-        taken.evaluate(DRAW, json.loads(curve.to_json()))
+        taken.evaluate(DRAW, json.loads(str(curve.to_json())))
         save(taken, "curve")
 
 

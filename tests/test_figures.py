@@ -186,15 +186,6 @@ def test_the_live_curve_has_all_steps_and_the_first_loss_from_the_start(
     assert (figure.layout.xaxis.range, figure.layout.yaxis2.visible) == (None, False)
 
 
-def test_before_the_first_step_the_live_curve_says_that_it_waits(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("plotly.io.renderers.default", "plotly_mimetype")
-    curve = LiveCurve(None, "m")
-    for said in (True, False):
-        drawn: Any = curve._repr_mimebundle_()
-        assert ("waiting for the first step" in str(drawn)) == said
-        curve({"step": 0, "dev_spearman": 0.1})
-
-
 def test_a_figure_has_a_text_of_its_title_and_parts_for_who_does_not_see_it(
     history: pd.DataFrame,
 ):

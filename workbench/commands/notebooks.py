@@ -72,7 +72,7 @@ def look(  # noqa: PLR0917
     The default encoders are english-encoder and word overlap.
     """
     from workbench.checkpoints import find_checkpoint
-    from workbench.views.encoders import WORDS, label_encoders, scores_of
+    from workbench.views.encoders import WORDS, label_encoders
 
     # Refused before an encoder is loaded, which may take minutes.
     output = html or notebook or Path("look.ipynb")
@@ -99,11 +99,9 @@ def look(  # noqa: PLR0917
         )
     encoders = dict(zip(labels, sources, strict=True))
     if html:
-        scores = {}
         # An encoder takes seconds to minutes.
-        for number, (label, source) in enumerate(encoders.items(), start=1):
-            echo(f"scores: {len(pairs):,} pairs by {label}, {number} of {len(encoders)}")
-            scores[label] = scores_of(source, pairs, on, roles)
+        echo(f"scores of {len(pairs):,} pairs by {', '.join(encoders)}")
+        scores = {label: scores_of(source, pairs, on, roles) for label, source in encoders.items()}
         explorer = workbench.views.PairExplorer(scores, pairs)
         head = workbench.views.comparison_html(workbench.views.compare_pair_scores(scores, pairs))
         with reraise_os_error(html, "another --html FILE"):

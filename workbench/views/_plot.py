@@ -87,14 +87,11 @@ def laid_out(
 
 
 def figure_text(figure: Mapping[str, Any]) -> str:
-    """Return what a figure shows, its title and the names of its parts, for who does not see it."""
-    layout = figure["layout"]
-    headings = [layout.get("title", {}), *layout.get("annotations", [])]
-    texts = [heading.get("text") for heading in headings]
-    texts += [trace.get("name") for trace in figure["data"]]
+    """Return the title of a figure and the names of its parts, for who does not see it."""
+    title = figure["layout"].get("title", {}).get("text")
+    texts = [title, *[trace.get("name") for trace in figure["data"]]]
     # Names are escaped for plotly.
-    words = [unescape(text.replace("<br>", " ")) for text in texts if text]
-    return f"figure: {'; '.join(dict.fromkeys(words))}"
+    return "figure: " + unescape("; ".join(filter(None, texts)).replace("<br>", " "))
 
 
 @cache

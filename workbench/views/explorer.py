@@ -67,7 +67,6 @@ class Explorer(View):
     frame: pd.DataFrame
     columns: list[dict[str, Any]]
     texts: Sequence[str] = ()  # a further text of each row to search
-    legend = ""  # of signs that are on a page only
     note = ""
 
     def __init__(self, data: Sources, encoders: Encoders, **table: Any) -> None:
@@ -76,7 +75,6 @@ class Explorer(View):
         self.reasons = Panel(scrolls=True)
         self.controls = {name: dropdown(name, {}, self._reorder) for name in ("order", "a", "b")}
         self.grid.observe(self._draw, "chosen")
-        self.grid.observe(self._count_marked, "ticked")
         self.set_data(data, encoders)
         choices = ipywidgets.HBox(list(self.controls.values()))
         table_and_details = ipywidgets.Box([self.grid, self.detail])
@@ -95,7 +93,7 @@ class Explorer(View):
         Errors as in `__init__`."""
         # Before the new rows, among which their numbers are others.
         chosen = self.chosen
-        marked = self._marked_ids()
+        marked = {self.ids[row] for row in self.grid.ticked}
         self._load(data)
         self._vectors = wrap_encoders(encoders) if encoders else []
         orders = ORDERS
@@ -111,18 +109,11 @@ class Explorer(View):
             # One message to the browser: the table, its order and the chosen row.
             with self.grid.hold_sync():
                 self.grid.ticked = [row for row, name in enumerate(self.ids) if name in marked]
-                self._count_marked()
+                self.grid.note = self.note
                 self.grid.set_rows(self.frame, self.columns, texts=self.texts)
                 self._sort()
                 with suppress(ValueError):  # it is no longer listed
                     self.chosen = chosen
-
-    def _marked_ids(self) -> set[Any]:
-        return {self.ids[row] for row in self.grid.ticked}
-
-    def _count_marked(self, _: Any = None) -> None:
-        count = len(self.grid.ticked)
-        self.grid.note = f"; {count} marked{self.note}" if count else self.note
 
     @contextmanager
     def _drawing_once(self) -> Iterator[None]:
@@ -251,7 +242,6 @@ class Explorer(View):
             title=f"{self.title}: {', '.join(self.labels)}",
             summary=self._summary(),
             head=head,
-            legend=self.legend,
             first=MOST_SECTIONS if len(listed) > MOST_SECTIONS else None,
             sections=sections,
             is_folded=len(sections) > _OPEN,

@@ -3,7 +3,6 @@
 import base64
 import gzip
 import re
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,12 @@ from plotly.io.base_renderers import MimetypeRenderer
 from plotly.offline import get_plotlyjs
 
 from workbench.files import atomic_write
-from workbench.views._plot import HEIGHT, figure_text
+from workbench.views._plot import figure_text
 from workbench.views._style import render
 
 _EQUATION = re.compile(r"(\$\$?)([^$]+)\1")
 _DISPLAYS = {"$": "inline", "$$": "block"}
 _FIGURE = "application/vnd.plotly.v1+json"
-_LOADED = "workbenchPlotly"  # the variable of the pages' scripts
 # Tables and figures before a widget's own view, which a page could only draw with a network.
 _ORDER = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
 
@@ -34,7 +32,7 @@ def write_page(path: str | Path, html: str) -> Path:
 def script_html() -> str:
     """Return HTML that loads plotly's script, packed, for figures of a `FigureRenderer`."""
     script = gzip.compress(get_plotlyjs().encode(), mtime=0)
-    return render("plotly.html", loaded=_LOADED, script=base64.b64encode(script).decode())
+    return render("plotly.html", script=base64.b64encode(script).decode())
 
 
 class FigureRenderer(MimetypeRenderer):
@@ -45,10 +43,7 @@ class FigureRenderer(MimetypeRenderer):
         figure: Any = to_json(fig_dict, validate=False)
         # The text of a script element ends at "</".
         figure = figure.replace("<", "\\u003c")
-        alt = figure_text(fig_dict)
-        height = fig_dict["layout"].get("height", HEIGHT)
-        html = render("figure.html", figure=figure, alt=alt, height=height, loaded=_LOADED)
-        return {"text/html": html}
+        return {"text/html": render("figure.html", figure=figure, alt=figure_text(fig_dict))}
 
 
 def export_html(notebook: Path) -> Path:
@@ -63,7 +58,6 @@ def export_html(notebook: Path) -> Path:
     import nbformat
     from latex2mathml.converter import convert
     from nbconvert import HTMLExporter
-    from plotly.io import to_html
     from traitlets.config import Config
 
     def mathml(equation: re.Match[str]) -> str:
@@ -71,7 +65,8 @@ def export_html(notebook: Path) -> Path:
 
     content = nbformat.read(notebook, as_version=4)
     content.metadata.pop("widgets", None)  # widgets have a view in HTML, too
-    is_first = True
+    script = script_html()
+    draw = FigureRenderer().to_mimebundle
     for cell in content.cells:
         is_hidden = cell.metadata.get("jupyter", {}).get("source_hidden", False)
         cell.metadata["transient"] = {"remove_source": is_hidden}
@@ -79,15 +74,10 @@ def export_html(notebook: Path) -> Path:
             cell.source = _EQUATION.sub(mathml, cell.source)
         for output in cell.get("outputs", []):
             data = output.get("data", {})
-            # A notebook of papermill may have its figures as HTML, and the script for them.
-            if _FIGURE in data and _LOADED not in data.get("text/html", ""):
-                # 4 MB of script, which the later figures share.
-                drawn = to_html(
-                    data[_FIGURE], full_html=False, include_plotlyjs=is_first, validate=False
-                )
-                alt = escape(figure_text(data[_FIGURE]))
-                data["text/html"] = f'<div role="img" aria-label="{alt}">{drawn}</div>'
-                is_first = False
+            if _FIGURE in data:
+                # The script goes before the first figure, and the later ones share it.
+                data["text/html"] = script + draw(data[_FIGURE])["text/html"]
+                script = ""
     config = Config({"NbConvertBase": {"display_data_priority": _ORDER}})
     exporter = HTMLExporter(config=config, exclude_input_prompt=True, exclude_output_prompt=True)
     page, _ = exporter.from_notebook_node(content)

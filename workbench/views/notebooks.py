@@ -44,7 +44,7 @@ def show_tables() -> None:
     pio.templates["workbench"] = figure_theme()
     pio.templates.default = "workbench"
     # Of papermill and nbconvert, which no JupyterLab watches: their pages draw no figure of plotly.
-    is_batch = not os.environ.get("JPY_SESSION_NAME") and "PLOTLY_RENDERER" not in os.environ
+    is_batch = {"JPY_SESSION_NAME", "PLOTLY_RENDERER"}.isdisjoint(os.environ)
     if is_batch and pio.renderers.default == "plotly_mimetype":
         pio.renderers["workbench"] = FigureRenderer()
         pio.renderers.default = "plotly_mimetype+workbench"
@@ -171,9 +171,7 @@ class Mechanism(TypedView):
         if self._figure:
             # Without a kernel a page draws the figure of today, not the widget.
             figure: Any = go.Figure(self._figure)
-            drawn = figure._repr_mimebundle_()
-            html = bundle["text/html"] + drawn.get("text/html", "")
-            bundle = {**drawn, **bundle, "text/html": html}
+            bundle = {**figure._repr_mimebundle_(), **bundle}
         return bundle, metadata
 
 
@@ -221,8 +219,6 @@ class LiveCurve:
         if steps:
             figure.update_xaxes(range=[-0.02 * steps, 1.02 * steps])
         losses: Any = rows["loss"].count() if "loss" in rows else 0
-        if not self._rows:
-            figure.add_annotation(text="waiting for the first step", showarrow=False)
         if losses < 2:  # too few for a line
             figure.update_traces(mode="markers", selector={"mode": "lines"})
             figure.update_layout(yaxis2_visible=bool(losses))

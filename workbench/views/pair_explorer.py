@@ -2,7 +2,6 @@
 
 Partners of a sentence are those that it is paired with, on either side."""
 
-import csv
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from workbench.data import Pairs, load_pairs
-from workbench.errors import DataError, SettingError
+from workbench.errors import DataError
 from workbench.files import atomic_write, set_name
 from workbench.metrics import average_ranks, spearman
 from workbench.views._style import details, render, shortened
@@ -23,8 +22,6 @@ from workbench.views.page import view_html
 from workbench.views.queries import QueryView, Sources, extract_table, rank_displacement
 
 _SIDES = ["sentence1", "sentence2"]
-# In a .tsv a quote is text.
-_FORMATS: dict[str, Any] = {".csv": {}, ".tsv": {"sep": "\t", "quoting": csv.QUOTE_NONE}}
 _TITLES = {
     "sentence1": "sentence 1",
     "sentence2": "sentence 2",
@@ -41,10 +38,6 @@ class PairExplorer(Explorer):
     kind = "pairs"
     shows = "scores"
     distance = "distance between the ranks by a and b, or by a and gold, as a share of the list"
-    legend = (
-        "●: a listed pair, with its name and its ranks among all pairs by gold and each label, in "
-        "the order of the columns."
-    )
 
     def __init__(
         self,
@@ -111,7 +104,6 @@ class PairExplorer(Explorer):
         self.columns = columns
         self.table = table
         self._partners = partners
-        self._gold_ranks = average_ranks(-table["gold"])
 
     @property
     def selected(self) -> pd.DataFrame:
@@ -123,38 +115,29 @@ class PairExplorer(Explorer):
         """Return the pairs with a star, in the order of the data: rows of `table`."""
         return self.table.iloc[self.grid.ticked]
 
-    def mark(self, *names: Any) -> None:
-        """Mark pairs by their ids, and no others."""
-        self.grid.ticked = [row for row, name in enumerate(self.ids) if name in names]
-
     def write_marked(self, path: str | Path) -> Path:
-        """Write the marked pairs to a new .csv or .tsv, which `load_pairs` reads; return its path.
+        """Write the marked pairs to a new .csv, which `load_pairs` reads; return its path.
 
         Its header states the range of the scores; further columns have id, subset and the score by
         each label.
 
         Raises:
-            DataError: The file exists, or no pair is marked.
-            SettingError: The file has another ending.
+            DataError: No pair is marked, the file exists, or its name has another ending.
 
         Example:
             explorer.write_marked("marked.csv")
         """
         target = Path(path).expanduser()
-        if target.suffix not in _FORMATS:
-            raise SettingError(f"cannot write {target}: give a name that ends in .csv or .tsv")
-        if target.exists():
-            raise DataError(f"{target} exists already; move it away, or choose another name")
-        marked = self.marked
-        if marked.empty:
-            raise DataError("no pair is marked; choose a row of the table and press m")
-        gold = f"score ({self._data.scale_text})"
-        columns: Any = marked[["sentence1", "sentence2", "gold", "pair_id", "subset"]]
-        columns = columns.rename(columns={"gold": gold, "pair_id": "id"})
-        # In a .tsv neither a tab nor a line break can be part of a text.
-        columns = columns.join(marked.filter(regex="^score: ")).replace(r"\s+", " ", regex=True)
+        marked: Any = self.marked
+        if marked.empty or target.exists() or target.suffix != ".csv":
+            raise DataError(
+                f"cannot write {len(marked)} marked pairs to {target}: mark pairs with the key m, "
+                "and give the name of a new file that ends in .csv"
+            )
+        columns = marked.filter(regex="^(pair_id|subset|sentence|gold|score: )")
         with atomic_write(target) as file:
-            columns.to_csv(file, index=False, **_FORMATS[target.suffix])
+            scale = self._data.scale_text
+            columns.rename(columns={"gold": f"score ({scale})"}).to_csv(file, index=False)
         return target
 
     def distances(self, a: str, b: str | None = None) -> np.ndarray:
@@ -163,11 +146,8 @@ class PairExplorer(Explorer):
         places = (self.table[f"rank: {a}"] - self.table[f"rank: {b}"]).abs()
         return (places / max(len(self.table) - 1, 1)).to_numpy()
 
-    def _title(self, row: int, ranks: Mapping[str, str] | None = None) -> str:
-        pair = self.table.loc[row]
-        return render(
-            "pair.html", pair=pair, name=self._name(row), ranks=ranks or {}, total=len(self.table)
-        )
+    def _title(self, row: int, remark: str = "") -> str:
+        return render("pair.html", pair=self.table.loc[row], remark=remark)
 
     def _details(self, row: int, **options: Any) -> str:
         return self._title(row) + super()._details(row, **options)
@@ -176,19 +156,15 @@ class PairExplorer(Explorer):
         """Yield a section for each first sentence, whose table marks these of its pairs.
 
         The tables of their second sentences are folded. A pair without others is a line."""
-        ranks = {row: self._ranks_among_all(row) for row in rows}
-        remarks = {}
-        for row in rows:
-            place = ", ".join(ranks[row].values())
-            remarks[row] = f"{self._name(row)}; of {len(self.table):,} pairs: {place}"
+        remarks = {row: self._remark(row) for row in rows}
         shown = {*self.table.loc[rows, "sentence1"]}  # sentences that have a table
         for query, pairs in self.table.loc[rows].groupby("sentence1", sort=False):
             row, *others = pairs.index
             seconds = pairs["sentence2"].tolist()
             text = f"{query} ({len(seconds)} pairs)" if others else f"{query} / {seconds[0]}"
-            # The rank of an only target is always 1.
-            is_ranked = len(self._partners[query]) > 1
-            html = self._table_of(query, remarks) if is_ranked else self._title(row, ranks[row])
+            html = self._table_of(query, remarks)
+            if len(self._partners[query]) == 1:  # the rank of an only target is always 1
+                html = self._title(row, remarks[row])
             for second in seconds:
                 # A sentence with one partner has the table of that one.
                 if second not in shown and len(self._partners[second]) > 1:
@@ -196,17 +172,12 @@ class PairExplorer(Explorer):
                     html += details(second, self._table_of(second, remarks))
             yield str(pairs["pair_id"].iloc[0]), text, html
 
-    def _name(self, row: int) -> str:
-        names = [self.table.loc[row, "subset"], str(self.ids[row])]
-        star = "★ " if row in self.grid.ticked else ""
-        return star + " / ".join(filter(None, names))
-
-    def _ranks_among_all(self, row: int) -> dict[str, str]:
-        """Return "gold" and label -> rank of a pair among all pairs, not among its partners."""
-        ranks = {"gold": f"{self._gold_ranks[row]:g}"}
-        for label in self.labels:
-            ranks[label] = f"{self.table.loc[row, f'rank: {label}']:g}"
-        return ranks
+    def _remark(self, row: int) -> str:
+        """Return the name of a pair and its ranks among all pairs, not among its partners."""
+        pair: Any = self.table.loc[row]
+        ranks = [f"{rank:g}" for rank in pair.filter(regex="^rank: ")]
+        total = f"of {len(self.table):,} pairs: {', '.join(ranks)}"
+        return f"{pair['subset']} {pair['pair_id']}; {total}"
 
     def _table_of(self, sentence: str, remarks: Mapping[int, str]) -> str:
         return view_html(self._view(sentence, remarks), is_live=True, targets=TARGETS)

@@ -111,9 +111,9 @@ class QueryView:
 
     def nearest(self, count: int) -> "QueryView":
         """Return the view of `count` targets: marked ones, then the best under gold or a label."""
-        # By any label: a target that one of them finds is worth seeing.
-        best = np.minimum.reduce(list(self.ranks.values()))
-        best = np.where(self.remarks != "", 0, best)
+        # By any label: a target that one of them finds is worth seeing. A remark is rank 0.
+        places = np.where(self.remarks == "", np.inf, 0)
+        best = np.minimum.reduce([places, *self.ranks.values()])
         nearest = np.argsort(best, kind="stable")[:count]
         return replace(self, table=self.table.iloc[np.sort(nearest)])
 

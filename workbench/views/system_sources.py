@@ -107,13 +107,19 @@ def read_systems(
 
             parts[name] = read_mteb(name, on=on[0] if on else None)
         elif runs := _runs_of(name, runs_root):
-            parts[name] = SystemScores({label: _reports(own, on) for label, own in runs.items()})
+            if isinstance(sources, Mapping) and len(runs) == 1:
+                runs = {label: next(iter(runs.values()))}
+            parts[name] = SystemScores(
+                {label: _reports(own, on, columns) for label, own in runs.items()}
+            )
         else:
             encoders[label] = name
     if encoders:
-        data = _datasets(on, parts)
+        data = _datasets(on, parts, columns)
         for label, encoder in encoders.items():
-            parts[encoder] = SystemScores({label: [_score(encoder, data)]}, _pairs_of(data))
+            parts[encoder] = SystemScores(
+                {label: [_score(encoder, data, columns)]}, _pairs_of(data)
+            )
     return join_systems(parts[name] for name in names if name in parts)
 
 
@@ -172,10 +178,10 @@ def _between_ends(values: Any, everything: Any) -> Any:
     return (values - low) / ((high - low) or 1)
 
 
-def _datasets(on: Sequence[str], parts: dict[str, SystemScores]) -> Datasets:
+def _datasets(on: Sequence[str], parts: dict[str, SystemScores], columns: Any) -> Datasets:
     """Return the pairs that encoders score."""
     if on:
-        return {set_name(name): (name, load_pairs(name)) for name in on}
+        return {set_name(name): (name, load_pairs(name, columns=columns)) for name in on}
     others = {suite: pairs for part in parts.values() for suite, pairs in part.pairs.items()}
     if others:
         return {suite: (None, pairs) for suite, pairs in others.items()}
@@ -187,11 +193,11 @@ def _pairs_of(data: Datasets) -> dict[str, Pairs]:
     return {suite: pairs for suite, (_, pairs) in data.items()}
 
 
-def _score(encoder: Any, data: Datasets) -> Report:
+def _score(encoder: Any, data: Datasets, columns: Any) -> Report:
     """Return the report of an encoder; scores of named sets are cached."""
     scored = {}
     for suite, (name, pairs) in data.items():
-        source = scores_of(encoder, pairs, name)
+        source = scores_of(encoder, pairs, name, columns)
         scored[suite] = pairs, scores_in_order(str(encoder), source, pairs, set_name(pairs.name))
     return report_pairs(scored)
 
@@ -240,9 +246,9 @@ def _checked(run: Run) -> Run:
     return run
 
 
-def _reports(runs: list[Run], on: Sequence[str]) -> list[Any]:
+def _reports(runs: list[Run], on: Sequence[str], columns: Any) -> list[Any]:
     """Return the runs of a label, or the reports of their encoders on sets that a run lacks."""
     names = {*map(set_name, on)}
     if all(names <= run.metrics().keys() for run in runs):
         return runs
-    return [_score(run.path / "encoder", _datasets(on, {})) for run in runs]
+    return [_score(run.path / "encoder", _datasets(on, {}, columns), columns) for run in runs]

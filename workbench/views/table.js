@@ -125,7 +125,8 @@ function render({ model, el }) {
       if ((input.value === "" ? null : +input.value) !== value) input.value = value ?? "";
     }
     const counted = `${rows.length.toLocaleString("en")} of ${count.toLocaleString("en")} ${get("label")}`;
-    status.textContent = counted + (rows.length ? get("note") : "; remove a word or a limit");
+    const stars = get("stars") && get("ticked").length ? `; ${get("ticked").length} marked` : "";
+    status.textContent = counted + stars + (rows.length ? get("note") : "; remove a word or a limit");
   };
 
   const reveal = () => {
