@@ -27,10 +27,7 @@ class RankDistillation:
     def prepare(self, data: Sentences, sentences: list[str], device: torch.device) -> None:
         """Draw the corpus and embed it and the sentences with E1, from the cache if possible."""
         config = self.config
-        drawn_from = data
-        if config.corpus:
-            columns = own_columns(config.corpus, config.columns)
-            drawn_from = load_sentences(config.corpus, columns=columns)
+        drawn_from = load_corpus(config) or data
         # Drawn by its own seed: unless E1 is a run of each seed, its embeddings are shared.
         self.corpus = draw_corpus(drawn_from, config.corpus_size, config.corpus_seed)
         base = load_e1(config)
@@ -71,6 +68,13 @@ class RankDistillation:
         if config.combination == "max":
             return {"hinge": torch.maximum(contrastive, distilled)}
         return {"info_nce": contrastive, "rank_mse": distilled}
+
+
+def load_corpus(config: RankEncoderConfig) -> Sentences | None:
+    """Return the sentences that the corpus is drawn from; None: those of training."""
+    if config.corpus is None:
+        return None
+    return load_sentences(config.corpus, columns=own_columns(config.corpus, config.columns))
 
 
 def load_e1(config: RankEncoderConfig) -> AnyTeacher:
