@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 import workbench
-from workbench.commands.options import Runs, Words, overrides_of
+from workbench.commands.options import Columns, Runs, Words, overrides_of
 from workbench.commands.output import echo, print_table
 from workbench.files import reraise_os_error
 
@@ -26,6 +26,7 @@ def compare(
         Words, Option(help="A dataset, a file of pairs or of judgements; once for each.")
     ] = None,
     *,
+    columns: Columns = "",
     baseline: Annotated[str, Option(help="A system; by default the first.")] = "",
     html: Annotated[Path | None, Option(help="Write a page.")] = None,
     latex: Annotated[Path | None, Option(help="Write tables for a paper.")] = None,
@@ -39,7 +40,10 @@ def compare(
     tests after Holm's correction, and the smallest detectable difference.
     """
     names = [overrides_of([f"encoder={name}"], runs)["encoder"] for name in systems]
-    compared = workbench.views.compare_systems(names, on or [], runs_root=runs, baseline=baseline)
+    roles = workbench.data.parse_columns(columns)
+    compared = workbench.views.compare_systems(
+        names, on or [], runs_root=runs, columns=roles, baseline=baseline
+    )
     with reraise_os_error(html or latex or csv or Path(), "another file"):
         if html:
             workbench.views.comparison_page(html, compared)

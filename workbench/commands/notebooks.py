@@ -72,7 +72,7 @@ def look(  # noqa: PLR0917
     The default encoders are english-encoder and word overlap.
     """
     from workbench.checkpoints import find_checkpoint
-    from workbench.views.encoders import WORDS, label_encoders
+    from workbench.views.encoders import WORDS, label_encoders, scores_of
 
     # Refused before an encoder is loaded, which may take minutes.
     output = html or notebook or Path("look.ipynb")
