@@ -97,7 +97,7 @@ def compare_scores(
     notes = list(scores.notes)
     metrics = {name: metrics_of(own[0]) for name, own in systems.items()}
     # A run reads its file each time that it is asked.
-    scored_pairs = _by_seed(systems, partial(extract_table, kind="scores"))
+    scored_pairs = _tables_by_seed(systems, partial(extract_table, kind="scores"))
     for suite in suites or scored:
         having = {name: own for name, own in systems.items() if suite in metrics[name]}
         of_pairs = {key: own for key, own in scored_pairs.items() if key[0] in having}
@@ -147,7 +147,7 @@ def _read_suite(
             partial(permutation_test, gold, samples=samples, **options),
         )
         return scores, statistic, left_out
-    values, left_out = _common_items(_by_seed(systems, partial(_values_by_query, suite)), "ndcg")
+    values, left_out = _common_items(_tables_by_seed(systems, partial(_values_by_query, suite)), "ndcg")
     if not len(values):
         raise DataError(
             f"{suite}: {', '.join(systems)} have no pair or query in common; score them on one "
@@ -161,7 +161,7 @@ def _read_suite(
     return values, _Statistic("ndcg", "queries", np.mean, draws, test), left_out
 
 
-def _by_seed(systems: Mapping[str, list[Any]], table_of: Callable[[Any], pd.DataFrame]) -> _Tables:
+def _tables_by_seed(systems: Mapping[str, list[Any]], table_of: Callable[[Any], pd.DataFrame]) -> _Tables:
     return {
         (name, place): table_of(report)
         for name, own in systems.items()
