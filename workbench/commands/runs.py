@@ -163,7 +163,7 @@ def export(
         raise SettingError(unknown_name("format", to, _WRITERS, "for --to"))
     write = getattr(workbench.systems, _WRITERS[to])
     for path in write(workbench.runs.find_run(name, runs), folder):
-        echo(path)
+        echo(f"written: {path}")
 
 
 @runs_app.command()

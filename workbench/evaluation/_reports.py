@@ -72,6 +72,7 @@ def report_pairs(scored: Mapping[str, tuple[Pairs, Any]], *, how: str = "all") -
         values = np.asarray(predicted, dtype=float)
         metrics[suite], ranked = score_pairs(suite, pairs, values, how)
         rankings.append(ranked)
+        # One text for all rows, or one for each.
         subset: Any = pairs.subset or ""
         scores.append(scores_table(suite, subset, pairs.pair_id, pairs.gold, values))
     return Report(metrics, pd.concat(scores, ignore_index=True), join_rankings(rankings))

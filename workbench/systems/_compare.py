@@ -87,6 +87,7 @@ def compare_scores(
         DataError: The systems were scored on different versions of a suite.
     """
     systems = scores.reports
+    # As on the command line: what is named first is what the others are compared with.
     base = baseline or next(iter(systems), "")
     scored = scores.suites
     if base not in systems:
@@ -147,7 +148,9 @@ def _read_suite(
             partial(permutation_test, gold, samples=samples, **options),
         )
         return scores, statistic, left_out
-    values, left_out = _common_items(_tables_by_seed(systems, partial(_values_by_query, suite)), "ndcg")
+    values, left_out = _common_items(
+        _tables_by_seed(systems, partial(_values_by_query, suite)), "ndcg"
+    )
     if not len(values):
         raise DataError(
             f"{suite}: {', '.join(systems)} have no pair or query in common; score them on one "
@@ -157,11 +160,14 @@ def _read_suite(
     def test(first: np.ndarray, second: np.ndarray) -> Any:
         return sign_flip_test(first - second, samples=samples)
 
+    # A mean over queries: they are drawn again, not the pairs within one.
     draws = partial(bootstrap_means, samples=samples)
     return values, _Statistic("ndcg", "queries", np.mean, draws, test), left_out
 
 
-def _tables_by_seed(systems: Mapping[str, list[Any]], table_of: Callable[[Any], pd.DataFrame]) -> _Tables:
+def _tables_by_seed(
+    systems: Mapping[str, list[Any]], table_of: Callable[[Any], pd.DataFrame]
+) -> _Tables:
     return {
         (name, place): table_of(report)
         for name, own in systems.items()
@@ -183,6 +189,7 @@ def _values_by_query(suite: str, report: Any) -> pd.DataFrame:
 def _common_items(tables: _Tables, column: str) -> tuple[pd.DataFrame, int]:
     """Return a column of all tables for the items that each has, and how many others there are."""
     columns = {key: table[column].astype(float) for key, table in tables.items()}
+    # The systems may have scored the pairs in another order: rows are joined by their id.
     common = pd.concat(columns, axis=1, join="inner")
     everything = {item for table in tables.values() for item in table.index}
     return common, len(everything) - len(common)
@@ -205,6 +212,7 @@ def _common_gold(suite: str, tables: _Tables) -> np.ndarray:
 
 def _measure(table: Any, reports: list[Any], statistic: _Statistic) -> _System:
     configs = [getattr(report, "config", BaselineConfig()) for report in reports]
+    # An evaluated encoder is a run with a seed that means nothing.
     is_trained = configs[0].method != BaselineConfig.method
     scores = table.to_numpy().T
     return _System(
@@ -235,6 +243,7 @@ def _difference_columns(
     differences = system.values[own] - baseline.values[other]
     draws = system.draws[own] - baseline.draws[other]
     n = len(differences)
+    # A permutation test exchanges pairs and knows nothing of seeds.
     if n > 1:
         p_value = hierarchical_p(differences, draws)
         pairs_std = float(draws.mean(axis=0).std())
@@ -254,6 +263,7 @@ def _paired_seeds(first: list[int], second: list[int]) -> tuple[Any, Any]:
     All seeds are compared with a system without seeds, otherwise those that both have. If they have
     none in common, the first of each is.
     """
+    # An encoder without seeds is the same for every run.
     if not (first and second):
         return slice(None), slice(None)
     common = [seed for seed in first if seed in second]

@@ -68,6 +68,7 @@ class SystemComparison:
         result = f"{points} {_TITLES[row['measure']]} x 100, 95% interval {interval}"
         if pd.isna(row["adjusted"]):
             return f"{name} cannot be compared: a score is undefined in most resamples."
+        # The sentence follows the corrected test, not the interval of this row alone.
         if row["adjusted"] >= self.alpha:
             return (
                 f"No clear difference between {name}: {result}; a true difference of "
@@ -111,6 +112,7 @@ class SystemComparison:
             texts["its 95% interval"] = _ranges(rows["difference_low"], rows["difference_high"])
             texts["p"] = rows["adjusted"].map(_p_text)
             texts["smallest detectable"] = _points(rows["smallest"])
+        # Such as KCC where no sentence is in four pairs.
         has_text = (texts != "").any()
         return texts.loc[:, has_text]
 

@@ -53,6 +53,7 @@ def compare_systems(
     The baseline of a folder of runs is the first SimCSE, otherwise the first label.
     """
     scores = read_systems(sources, on, runs_root=runs_root, columns=columns)
+    # A folder of runs has no first system that anybody chose.
     if not baseline and isinstance(sources, str | Path):
         baseline = run_tables.default_baseline(list(scores.reports))
     suites = [set_name(name) for name in on if set_name(name) in scores.suites]
@@ -87,6 +88,7 @@ def read_systems(
     # A mapping names its encoders; everything else has names of its own.
     label_of = {str(source): label for label, source in label_encoders(sources).items()}
     names = list(label_of)
+    # Files of scores are read together: each may hold one system of the same pairs.
     files = [name for name in names if name.endswith(OWN_FILES)]
     trec = [name for name in names if name not in files and Path(name).is_file()]
     parts: dict[str, SystemScores] = {}
@@ -114,6 +116,7 @@ def read_systems(
             )
         else:
             encoders[label] = name
+    # Last, because they score the pairs that the other sources brought.
     if encoders:
         data = _datasets(on, parts, columns)
         for label, encoder in encoders.items():
@@ -156,10 +159,12 @@ def score_scatter(scores: SystemScores, suite: str) -> str:
     panel is as high as its own scores.
     """
     panels = []
+    # Of several seeds the first: dots of all would hide each other.
     for name, report in scores.first.items():
         table = extract_table(report, "scores")
         rows = table[table["suite"] == suite]
         if len(rows):
+            # With a seed, so that two pages of the same scores are equal.
             drawn = rows.sample(min(DRAWN_PAIRS, len(rows)), random_state=0)
             gold = _between_ends(drawn["gold"], rows["gold"])
             score = _between_ends(drawn["predicted"], rows["predicted"])
@@ -207,6 +212,7 @@ def _runs_of(name: str, root: str | Path) -> dict[str, list[Run]]:
     folder = Path(name)
     if (folder / "config.json").is_file() and (folder / "metrics.json").is_file():
         rows = [read_row(folder)]
+    # Any other folder may be that of an encoder, which has no runs.
     elif folder.is_dir():
         rows = run_tables.finished_rows(folder)
     else:
