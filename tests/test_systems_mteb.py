@@ -267,4 +267,4 @@ def test_the_command_exports_a_run(tmp_path: Path):
     assert sorted(done.stdout.splitlines()) == sorted(written)
     refused = run_command("export", run.path, tmp_path / "out", "--to", "mtb")
     assert refused.returncode == 2
-    assert "no format 'mtb' of files; did you mean 'mteb'?" in refused.stderr
+    assert "no format 'mtb' for --to; did you mean 'mteb'?" in refused.stderr

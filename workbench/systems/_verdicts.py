@@ -43,6 +43,7 @@ class SystemComparison:
     scores: SystemScores
     notes: list[str]
 
+    # Below every table: a number without its unit and its test is none.
     @property
     def caption(self) -> str:
         """What the numbers of the tables are."""
@@ -89,6 +90,7 @@ class SystemComparison:
         A cell is the score x 100; with an arrow if the system is better or worse than the baseline.
         """
         rows: Any = self.table
+        # nan, such as of the baseline, is not below alpha.
         is_clear = rows["adjusted"] < self.alpha
         marks = np.where(rows["difference"] > 0, " ↑", " ↓")
         cells = _scores(rows) + np.where(is_clear, marks, "")
@@ -156,6 +158,7 @@ class SystemComparison:
 
 
 def _p_text(p: float) -> str:
+    # As journals write it: without the 0, which every p begins with.
     if pd.isna(p):
         return ""
     return "< .001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
