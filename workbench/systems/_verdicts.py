@@ -124,7 +124,7 @@ class SystemComparison:
             f"<h2>{html.escape(suite)}</h2>"
             # As wide as it is, and a narrow page scrolls it.
             f'<div style="overflow-x: auto" tabindex="0">'
-            f"{texts.to_html(index=False, escape=True, border=0)}</div>"
+            f"{texts.to_html(index=False, escape=True, border=0, justify='left')}</div>"
             for suite, texts in self.tables()
         ]
         sentences = [*self.verdicts(), *self.notes]
