@@ -1,10 +1,9 @@
 """Predictions that mteb wrote, and scores of runs as mteb's results."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from workbench.data import TRANSFER, Pairs, load_pairs
 from workbench.data._catalogue import TABLES
@@ -13,7 +12,7 @@ from workbench.evaluation import report_pairs
 from workbench.files import Facts, write_json
 from workbench.metrics import spearman
 from workbench.runs import Run
-from workbench.systems._scores import SystemScores
+from workbench.systems._scores import SystemScores, join_systems
 
 _ENDING = "_predictions.json"
 _COSINES = "cosine_scores"
@@ -37,49 +36,45 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
     """
     root = Path(path)
     files = sorted(root.rglob(f"*{_ENDING}")) if root.is_dir() else [root]
-    scored: dict[str, Any] = {}
-    suites = {}
+    parts: dict[Any, SystemScores] = {}
     notes: Facts = {}  # each once: most are the same for each system
     for file in files:
         system, content = _read_predictions(file)
         if file.parent not in (root, root.parent):
             system = file.parent.relative_to(root).as_posix()
-        own = scored.setdefault(system, {})
         task = file.name.removesuffix(_ENDING)
         for subset, splits in content.items():
             for split, predictions in splits.items():
                 part = f"{task} ({subset}, {split})"
-                suite: Any = on or TABLES["mteb"].get(task, {}).get(split, ())
-                pairs = load_pairs(suite) if isinstance(suite, str | Path) else suite
-                # Of both, larger is closer; gold is compared with cosines by mteb, too.
+                suite: Any = on or TABLES["mteb"].get(task, {}).get(split, task)
+                # Larger is closer in both; mteb's main score is that of cosines.
                 key = _COSINES if _COSINES in predictions else "similarity_scores"
-                values = np.array(predictions.get(key, []), dtype=float)
-                count = np.isfinite(values).sum()
-                if not 0 < count == len(values) == len(pairs):
-                    notes[
-                        f"{part} left out: {count} finite scores of {len(values)} for {len(pairs)} "
-                        "known pairs; give its pairs, in its order, with --on FILE"
-                    ] = ""
+                try:
+                    pairs = load_pairs(suite) if isinstance(suite, str | Path) else suite
+                    report = report_pairs({pairs.name: (pairs, predictions.get(key, []))})
+                except ValueError as problem:
+                    why = f"{problem}; give its pairs, in its order, with --on FILE"
+                    notes[f"{part} left out: {why}"] = ""
                     continue
-                name = pairs.name
-                if name in own:
+                if (system, pairs.name) in parts:
                     raise DataError(
-                        f"{file}: {part} is not the only one with as many scores as {name} has "
-                        "pairs; give the path of one file, with one such part"
+                        f"{file}: {part} is not the only one with as many scores as {pairs.name} "
+                        "has pairs; give the path of one file, with one such part"
                     )
-                own[name] = (pairs, values)
-                suites[name] = pairs
-                notes[f"{part}: {key}, and the gold of {name}, in its order"] = ""
-    if not suites:
+                parts[system, pairs.name] = SystemScores({system: [report]}, {pairs.name: pairs})
+                notes[f"{part}: {key}, and the gold of {pairs.name}, in its order"] = ""
+    if not parts:
         raise DataError(f"{path}: no file *{_ENDING} has scores of known pairs; {'; '.join(notes)}")
-    reports = {system: [report_pairs(own)] for system, own in scored.items() if own}
-    return SystemScores(reports, suites, list(notes))
+    joined = join_systems(parts.values())
+    return SystemScores(joined.reports, joined.pairs, list(notes))
 
 
 def _read_predictions(file: Path) -> tuple[str, Facts]:
     """Return the model of a file, and subset -> split -> predictions."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        # As NaN, an infinite score is refused.
+        text = file.read_text(encoding="utf-8")
+        content = json.loads(text, parse_constant=lambda _: math.nan)
         return content.pop("mteb_model_meta")["model_name"], content
     except (OSError, ValueError, LookupError, TypeError) as problem:
         raise DataError(
@@ -100,10 +95,12 @@ def write_mteb(run: Run, folder: str | Path) -> list[Path]:
     """
     method = run.facts()["method"]
     revision = run.path.name
+    place = Path(folder, "results", f"ranking-workbench__{method}", revision)
+    model = {"name": f"ranking-workbench/{method}", "revision": revision}
+    files: dict[Path, Facts] = {place / "model_meta.json": model}
     tasks = {}
     for task, sets in TABLES["mteb"].items():
         tasks |= {suite: (task, split) for split, suite in sets.items()}
-    files: Facts = {"model_meta": {"name": f"ranking-workbench/{method}", "revision": revision}}
     groups: Any = run.scores().groupby("suite", sort=False)
     for suite, rows in groups:
         if suite in TRANSFER:
@@ -116,18 +113,13 @@ def write_mteb(run: Run, folder: str | Path) -> list[Path]:
             "evaluation_time": None,
             "scores": {},
         }
-        value = spearman(rows["gold"], rows["predicted"])
         scores = {
-            "main_score": value,
-            "cosine_spearman": value,
+            "main_score": spearman(rows["gold"], rows["predicted"]),
             "hf_subset": "default",
             "languages": ["cmn-Hans" if suite.startswith("zh-") else "eng-Latn"],
         }
-        files.setdefault(task, content)["scores"][split] = [scores]
-    place = Path(folder, "results", f"ranking-workbench__{method}", revision)
+        files.setdefault(place / f"{task}.json", content)["scores"][split] = [scores]
     place.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, content in files.items():
-        paths.append(place / f"{name}.json")
-        write_json(paths[-1], content)
-    return paths
+    for path, content in files.items():
+        write_json(path, content)
+    return [*files]
