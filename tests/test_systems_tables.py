@@ -154,6 +154,16 @@ def test_pairs_of_a_file_without_ids_are_not_matched_by_the_ids_of_another(tmp_p
         read_score_file([tmp_path / "minilm.csv"], on=tmp_path / "pairs.csv")
 
 
+def test_an_id_that_two_pairs_have_is_refused(tmp_path: Path):
+    """Otherwise, both would get the score that another file has for it."""
+    pairs = tmp_path / "pairs.csv"
+    scored().assign(id=[0, *range(len(PAIRS) - 1)]).to_csv(pairs, index=False)
+    new = tmp_path / "new.csv"
+    pd.DataFrame({"id": range(len(PAIRS)), "new": 0.5}).to_csv(new, index=False)
+    with pytest.raises(DataError, match=r"pairs.csv.*: id 0 occurs twice; give each pair an id"):
+        read_score_file([new], on=pairs)
+
+
 def test_columns_say_what_a_name_does_not(tmp_path: Path):
     table = scored()
     names = ["left", "right", "minilm", "close", "mpnet"]

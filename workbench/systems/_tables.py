@@ -9,7 +9,7 @@ Which column is what follows from `columns`, otherwise from these rules:
 4. Any other column that mostly holds numbers is a system."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,8 @@ def read_score_file(
         pairs = on if isinstance(on, Pairs) else load_pairs(on)
         rows = pd.DataFrame({_TEXTS: list(zip(*pairs.texts, strict=True))})
         # A row of a file without ids has a number, which says nothing about ids elsewhere.
-        own_ids = pairs.extra.get(_find_id(pairs.extra))
+        own_id = next(filter(_ROW_ID.fullmatch, pairs.extra), "")
+        own_ids = pairs.extra.get(own_id)
         if ids := pairs.pair_id if pairs.name in CATALOGUE else own_ids:
             rows[_ID] = _plain_ids(ids, pairs.source)
     rows[_GOLD] = pairs.gold.round(4)
@@ -87,12 +88,11 @@ def read_score_file(
     if left_out:
         notes.append(f"{left_out} of {len(pairs)} pairs left out, without a score of every system")
         pairs = take_rows(pairs, rows.index.to_numpy(), f"; {notes[-1]}", notes[-1])
-    reports: dict[str, Any] = {}
-    for name in rows.columns.difference(_KEYS, sort=False):
-        try:
-            reports[name] = [report_pairs({pairs.name: (pairs, rows[name])})]
-        except ValueError as problem:
-            raise DataError(f"{pairs.source}: {problem}") from None
+    systems = rows.columns.difference(_KEYS, sort=False)
+    try:
+        reports = {name: [report_pairs({pairs.name: (pairs, rows[name])})] for name in systems}
+    except ValueError as problem:
+        raise DataError(f"{pairs.source}: {problem}") from None
     return SystemScores(reports, {pairs.name: pairs}, notes)
 
 
@@ -105,7 +105,7 @@ def _read_rows(path: AnyPath, chosen: dict[str, str], *, has_gold: bool) -> pd.D
     cells = pd.DataFrame(table.columns)
     numbers: Any = cells.map(to_number)
     is_wrong = numbers.isna() & (cells.map(str.strip) != "")
-    own_id = chosen.pop("id", _find_id(table.columns))
+    own_id = chosen.pop("id", next(filter(_ROW_ID.fullmatch, cells), ""))
     matches = match_columns("pairs", table, chosen)
     sides = [*matches["sentence1"][:1], *matches["sentence2"][:1]]
     # In the order of the usual names; one that a user chose is the only one.
@@ -148,11 +148,6 @@ def _read_rows(path: AnyPath, chosen: dict[str, str], *, has_gold: bool) -> pd.D
             chosen["score"] = gold
     rows.attrs = {"path": path, "note": note, "columns": chosen}
     return rows
-
-
-def _find_id(columns: Mapping[str, Any]) -> str:
-    """Return the first column whose name says that it names a row, "" without one."""
-    return next(filter(_ROW_ID.fullmatch, columns), "")
 
 
 def _plain_ids(ids: list[str], where: str) -> pd.Series:
