@@ -3,6 +3,7 @@
 What mteb_tasks.py lets mteb write is compared with the stored files where mteb is installed."""
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -68,12 +69,12 @@ def test_each_part_with_as_many_scores_is_read_and_each_other_is_named(gold: Pat
     assert scores.first["own/letters-64"].metrics["one"]["n"] == 6
     assert "TwoSTS (en, test): cosine_scores, and the gold of one, in its order" in scores.notes
     left_out = [note for note in scores.notes if "left out" in note]
-    assert [note.partition(" of own")[0] for note in left_out] == [
+    assert [note.partition(" left out")[0] for note in left_out] == [
         "TwoSTS (en, validation)",
         "TwoSTS (de, validation)",
         "TwoSTS (de, test)",
     ]
-    assert "4 finite scores of 4 for 6 pairs of one; give its pairs" in left_out[-1]
+    assert "shapes (6,) and (4,); they must be equal vectors; give its pairs" in left_out[-1]
 
 
 def test_two_tasks_for_the_same_gold_are_refused(gold: Path):
@@ -101,10 +102,12 @@ def test_gold_of_a_task_is_that_of_the_same_set_of_the_catalogue(
     found = {name: report.metrics["stsb-test"]["spearman"] for name, report in scores.first.items()}
     assert found == pytest.approx(SPEARMAN, abs=1e-6)
     assert scores.notes == [
-        "SICK-R (default, test) left out: no set of the catalogue has its pairs; give them with "
-        "--on FILE",
+        "SICK-R (default, test) left out: no dataset 'SICK-R'; did you mean 'sick-trial'?; "
+        "`workbench data list` shows all; give its pairs, in its order, with --on FILE",
         "STSBenchmark (default, test): cosine_scores, and the gold of stsb-test, in its order",
-        "TwoReranking (default, test) left out: it has no scores of pairs",
+        "TwoReranking (default, test) left out: no dataset 'TwoReranking'; did you mean "
+        "'trec-train'?; `workbench data list` shows all; give its pairs, in its order, with --on "
+        "FILE",
     ]
 
 
@@ -114,7 +117,9 @@ def test_another_number_of_pairs_is_refused(tmp_path: Path, monkeypatch: pytest.
     content = json.loads((WRITTEN / "letters-16" / "OneSTS_predictions.json").read_text())
     content["default"]["test"]["cosine_scores"].pop()
     path.write_text(json.dumps(content))
-    with pytest.raises(DataError, match="5 finite scores of 5 for 6 pairs of stsb-test; give"):
+    with pytest.raises(
+        DataError, match=r"STSBenchmark .* shapes \(6,\) and \(5,\).*; give its pairs"
+    ):
         read_mteb(path)
 
 
@@ -126,10 +131,11 @@ def test_without_cosines_the_similarity_of_the_model_is_taken(gold: Path, tmp_pa
     read = read_mteb(path, on=gold)
     assert read.first["m"].metrics["one"]["spearman"] == pytest.approx(1)
     assert "similarity_scores" in read.notes[0]
-    scores["similarity_scores"][2] = float("nan")
-    path.write_text(json.dumps(content))
-    with pytest.raises(DataError, match="5 finite scores of 6"):
-        read_mteb(path, on=gold)
+    for wrong in (math.nan, math.inf):
+        scores["similarity_scores"][2] = wrong
+        path.write_text(json.dumps(content))
+        with pytest.raises(DataError, match="predicted contains nan in 1 of 6 places"):
+            read_mteb(path, on=gold)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +269,7 @@ def test_the_command_exports_a_run(tmp_path: Path):
     run = write_stsb_run(tmp_path / "runs")
     done = run_command("export", run.path, tmp_path / "out", "--to", "mteb")
     assert done.returncode == 0, done.stderr
-    written = [f"written: {path}" for path in tmp_path.glob("out/results/*/*/*.json")]
+    written = map(str, tmp_path.glob("out/results/*/*/*.json"))
     assert sorted(done.stdout.splitlines()) == sorted(written)
     refused = run_command("export", run.path, tmp_path / "out", "--to", "mtb")
     assert refused.returncode == 2

@@ -80,9 +80,9 @@ READ: dict[str, tuple[dict[str, Content], dict[str, float], str]] = {
     "index of pandas as a column": (
         {"a.csv": frame().reset_index().to_csv(index=False)},
         BOTH,
-        "not read: index",
+        "not read = index",
     ),
-    "ids of queries": ({"a.parquet": frame(query_id=[7, 7, 9, 9])}, BOTH, "not read: query_id"),
+    "ids of queries": ({"a.parquet": frame(query_id=[7, 7, 9, 9])}, BOTH, "not read = query_id"),
     "empty rows": ({"a.csv": PLAIN.replace("\nthe", "\n,,,,\n\nthe")}, BOTH, "gold = gold"),
     "boolean gold": (
         {"a.csv": table(rows=[(*row[:2], row[2] > 2, *row[3:]) for row in ROWS])},
@@ -107,7 +107,7 @@ READ: dict[str, tuple[dict[str, Content], dict[str, float], str]] = {
     "one system called score is called by its file": (
         {"minilm-v2.csv": table([*HEADER[:3], "score"], [row[:4] for row in ROWS])},
         {"minilm-v2": 1.0},
-        "systems = minilm-v2",
+        "systems = score; gold = gold",
     ),
     "a system called rank: x": (
         {"a.csv": PLAIN.replace("mpnet", "rank: x")},
@@ -127,9 +127,9 @@ READ: dict[str, tuple[dict[str, Content], dict[str, float], str]] = {
     "a column of remarks": (
         {"a.parquet": frame(remark=["fine", "", "odd", "12"])},
         BOTH,
-        "not read: remark",
+        "not read = remark",
     ),
-    "an empty column": ({"a.parquet": frame(later=[None] * 4)}, BOTH, "not read: later"),
+    "an empty column": ({"a.parquet": frame(later=[None] * 4)}, BOTH, "not read = later"),
     "missing cell": (
         {"a.csv": PLAIN.replace("0.55", "")},
         {"minilm": 1.0, "mpnet": 1.0},
@@ -155,7 +155,7 @@ READ: dict[str, tuple[dict[str, Content], dict[str, float], str]] = {
             "new.csv": "id,predicted\n4.0,.1\n3.0,.2\n2.0,.3\n1.0,.4\n",
         },
         BOTH | {"new": 0.8},
-        "systems = new; gold = that of the pairs",
+        "systems = predicted; gold = none",
     ),
     "a row is missing in one file": (
         {"a.csv": with_id(list("wxyz")), "new.csv": "pair_id,score\nw,.9\nx,.5\nz,.1\n"},
@@ -182,7 +182,7 @@ NEW = "sentence1,sentence2,new\n"
 REFUSED: dict[str, tuple[dict[str, Content], str]] = {
     "decimal commas": (
         {"a.csv": table(sep=";").replace("0.", "0,")},
-        "a.csv: no column has a system's scores.*decimal point.*minilm '0,91'",
+        "a.csv: systems = none.*not read = minilm, mpnet.*decimal point",
     ),
     "percent signs": (
         {"a.csv": PLAIN.replace("0.91", "0.91%")},
@@ -217,23 +217,23 @@ REFUSED: dict[str, tuple[dict[str, Content], str]] = {
     "text as gold": ({"a.csv": PLAIN.replace("4.0", "high")}, "line 2: gold is 'high', not"),
     "two columns of gold": (
         {"a.csv": PLAIN.replace("mpnet", "rating")},
-        "gold could be gold or rating; choose with --columns gold=NAME",
+        "gold = gold, rating;.* one gold .*choose with --columns gold=NAME",
     ),
     "only gold": (
         {"a.csv": table(HEADER[:3], [row[:3] for row in ROWS])},
-        "no column has a system's scores, beside gold = gold",
+        "a.csv: systems = none; gold = gold",
     ),
     "no texts": (
         {"a.csv": "id,gold,minilm\n1,4,.9\n2,1,.2\n"},
-        r"it lacks two texts \(columns: id, gold, minilm\); choose with --columns sentence1=NAME",
+        "gold = gold; texts = none; .*two texts: choose with --columns .*sentence1=NAME",
     ),
     "no gold": (
         {"a.csv": ONE},
-        r"it lacks gold \(columns: .*gold=NAME, or give the pairs with --on FILE",
+        "gold = none; .* one gold .*gold=NAME.*, or give gold and texts with --on FILE",
     ),
     "texts with other names": (
         {"a.csv": PLAIN.replace("sentence1", "left").replace("sentence2", "right")},
-        r"it lacks two texts \(columns: left, right, gold",
+        "texts = none; not read = left, right.*two texts",
     ),
     "classes as numbers": (
         {
@@ -245,11 +245,7 @@ REFUSED: dict[str, tuple[dict[str, Content], str]] = {
     ),
     "double ids": (
         {"a.csv": with_id([1, 2, 2, 4])},
-        "a.csv, line 4: id 2 occurs twice; give each pair an id of its own",
-    ),
-    "two files have one system": (
-        {"a.csv": PLAIN, "b.csv": ONE},
-        "b.csv: another file has a system minilm, too; rename its column",
+        "a.csv: id 2 occurs twice; give each pair an id of its own",
     ),
     "two files without ids or texts": (
         {"a.csv": PLAIN, "b.csv": "new\n1\n3\n2\n2\n"},
@@ -295,6 +291,15 @@ def test_an_odd_file_is_read(name: str, tmp_path: Path):
     assert found == pytest.approx(spearmans, abs=0.001)
     assert list(found) == list(spearmans)
     assert note in "\n".join(scores.notes)
+
+
+def test_a_system_of_two_files_is_called_by_the_later_one(tmp_path: Path):
+    rows = ONE.replace("0.11", "0.7")
+    *files, last = write(tmp_path, {"a.csv": PLAIN, "b.csv": rows, "c.csv": ONE})
+    scores = read_score_file([*files, last])
+    assert list(scores.reports) == [*BOTH, *(f"minilm ({path})" for path in (files[1], last))]
+    found = [report.metrics["a"]["spearman"] for report in scores.first.values()]
+    assert found == pytest.approx([1.0, 0.8, 0.4, 1.0])
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -9,7 +9,7 @@ from written_runs import PAIRS, SUITE, write_run
 
 from workbench.config import SimCSEConfig
 from workbench.data import Pairs, load_pairs
-from workbench.errors import DataError, SettingError
+from workbench.errors import DataError
 from workbench.evaluation import RANKING_COLUMNS, report_pairs
 from workbench.metrics import spearman
 from workbench.systems import SystemScores, read_score_file
@@ -51,21 +51,23 @@ def test_a_column_for_each_system_becomes_the_report_of_its_scores(ending: str, 
         table.to_json(path, orient="records", lines=True, double_precision=15)
     else:
         table.to_csv(path, index=False, sep="\t" if ending == "tsv" else ",")
-    scores = read_score_file(path)
+    scores = read_score_file([path])
     assert spearmans(scores) == pytest.approx(expected(table), abs=1e-12)
     for name, report in scores.first.items():
         own = report_pairs({"mine": (scores.pairs["mine"], table[name])})
         assert report.metrics == own.metrics
         pd.testing.assert_frame_equal(report.scores, own.scores)
         pd.testing.assert_frame_equal(report.rankings, own.rankings)
-    assert scores.notes == [f"{path}: systems = minilm, org/mpnet; gold = gold"]
+    assert scores.notes == [
+        f"{path}: systems = minilm, org/mpnet; gold = gold; texts = query, target; not read = none"
+    ]
 
 
 def test_what_was_read_can_be_explored(tmp_path: Path):
     table = scored().rename(columns={"minilm": "gold_label", "org/mpnet": "rank: x"})
     path = tmp_path / "mine.csv"
     table.to_csv(path, index=False)
-    scores = read_score_file(path, columns={"gold": "gold"})
+    scores = read_score_file([path], columns={"gold": "gold"})
     assert list(scores.reports) == ["gold_label", "rank: x"]
     rankings = {name: report.rankings for name, report in scores.first.items()}
     assert [*rankings["rank: x"].columns] == [*RANKING_COLUMNS]
@@ -114,7 +116,7 @@ def test_the_pairs_may_be_a_set_its_name_or_a_file(tmp_path: Path):
     path = tmp_path / "new.parquet"
     table[["query", "target", "minilm"]].to_parquet(path)
     for on in (SUITE, load_pairs(SUITE)):
-        scores = read_score_file(path, on=on)
+        scores = read_score_file([path], on=on)
         assert list(scores.pairs) == [SUITE]
         assert len(scores.pairs[SUITE]) == len(load_pairs(SUITE))
         assert list(scores.reports) == ["minilm"]
@@ -122,7 +124,7 @@ def test_the_pairs_may_be_a_set_its_name_or_a_file(tmp_path: Path):
 
 def test_scores_of_a_run_are_joined_with_their_suite_by_id(tmp_path: Path):
     run = write_run(tmp_path / "runs", SimCSEConfig(), 0.5)
-    scores = read_score_file(run.path / "scores.csv", on=PAIRS)
+    scores = read_score_file([run.path / "scores.csv"], on=PAIRS)
     found = scores.first["scores"].metrics[SUITE]
     assert found["spearman"] == pytest.approx(run.metrics()[SUITE]["spearman"])
     assert found["n"] == len(PAIRS)
@@ -149,7 +151,17 @@ def test_pairs_of_a_file_without_ids_are_not_matched_by_the_ids_of_another(tmp_p
     numbered = table.assign(id=range(1, 1 + len(table)))[["id", "minilm"]]
     numbered.to_csv(tmp_path / "minilm.csv", index=False)
     with pytest.raises(DataError, match="it lacks a column id or both texts"):
-        read_score_file(tmp_path / "minilm.csv", on=tmp_path / "pairs.csv")
+        read_score_file([tmp_path / "minilm.csv"], on=tmp_path / "pairs.csv")
+
+
+def test_an_id_that_two_pairs_have_is_refused(tmp_path: Path):
+    """Otherwise, both would get the score that another file has for it."""
+    pairs = tmp_path / "pairs.csv"
+    scored().assign(id=[0, *range(len(PAIRS) - 1)]).to_csv(pairs, index=False)
+    new = tmp_path / "new.csv"
+    pd.DataFrame({"id": range(len(PAIRS)), "new": 0.5}).to_csv(new, index=False)
+    with pytest.raises(DataError, match=r"pairs.csv.*: id 0 occurs twice; give each pair an id"):
+        read_score_file([new], on=pairs)
 
 
 def test_columns_say_what_a_name_does_not(tmp_path: Path):
@@ -158,13 +170,13 @@ def test_columns_say_what_a_name_does_not(tmp_path: Path):
     path = tmp_path / "odd.csv"
     table.set_axis(names, axis=1).to_csv(path, index=False)
     roles = {"sentence1": "left", "sentence2": "right", "gold": "close"}
-    scores = read_score_file(path, columns=roles)
+    scores = read_score_file([path], columns=roles)
     assert list(scores.reports) == ["minilm", "mpnet"]
     assert scores.pairs["odd"].gold.tolist() == table["minilm"].tolist()
     with pytest.raises(DataError, match=r"no column 'closs'.*did you mean 'close'"):
-        read_score_file(path, columns={**roles, "gold": "closs"})
-    with pytest.raises(SettingError, match="they are sentence1, sentence2, gold and id"):
-        read_score_file(path, columns={**roles, "glod": "close"})
+        read_score_file([path], columns={**roles, "gold": "closs"})
+    with pytest.raises(DataError, match=r"gold=NAME,sentence1=NAME,.*the only other role is id"):
+        read_score_file([path], columns={**roles, "glod": "close"})
 
 
 @pytest.mark.parametrize("gold", ["label", "gold"])
@@ -172,9 +184,9 @@ def test_a_chosen_gold_leaves_the_other_as_a_system(gold: str, tmp_path: Path):
     table = scored().rename(columns={"minilm": "label"})
     path = tmp_path / "two.csv"
     table.to_csv(path, index=False)
-    with pytest.raises(DataError, match="gold could be label or gold"):
-        read_score_file(path)
-    scores = read_score_file(path, columns={"gold": gold})
+    with pytest.raises(DataError, match=r"gold = label, gold;.*--columns gold=NAME"):
+        read_score_file([path])
+    scores = read_score_file([path], columns={"gold": gold})
     other = {"label": "gold", "gold": "label"}[gold]
     assert set(scores.reports) == {other, "org/mpnet"}
     assert spearmans(scores)[other] == pytest.approx(spearman(table["gold"], table["label"]))
@@ -187,13 +199,13 @@ def test_score_is_gold_beside_systems_and_a_system_alone(tmp_path: Path):
     beside = tmp_path / "beside.csv"
     columns = {"gold": "score"}
     table[["query", "target", "gold", "minilm"]].rename(columns=columns).to_csv(beside, index=False)
-    scores = read_score_file(beside, on=on)
+    scores = read_score_file([beside], on=on)
     assert list(scores.reports) == ["minilm"]
     assert "gold = score" in scores.notes[0]
     alone = tmp_path / "alone.csv"
     columns = {"minilm": "score"}
     table[["query", "target", "minilm"]].rename(columns=columns).to_csv(alone, index=False)
-    assert spearmans(read_score_file(alone, on=on)) == pytest.approx(
+    assert spearmans(read_score_file([alone], on=on)) == pytest.approx(
         {"alone": expected(table)["minilm"]}
     )
 
@@ -203,4 +215,4 @@ def test_gold_below_zero_has_no_gain_and_is_refused(tmp_path: Path):
     table = scored()
     table.assign(gold=table["gold"] - 9).to_csv(path, index=False)
     with pytest.raises(DataError, match=r"mine.csv.*gold contains -.*shift the scale"):
-        read_score_file(path)
+        read_score_file([path])

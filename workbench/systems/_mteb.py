@@ -1,11 +1,9 @@
 """Predictions that mteb wrote, and scores of runs as mteb's results."""
 
 import json
-from collections import defaultdict
+import math
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from workbench.data import TRANSFER, Pairs, load_pairs
 from workbench.data._catalogue import TABLES
@@ -14,11 +12,10 @@ from workbench.evaluation import report_pairs
 from workbench.files import Facts, write_json
 from workbench.metrics import spearman
 from workbench.runs import Run
-from workbench.systems._scores import SystemScores
+from workbench.systems._scores import SystemScores, join_systems
 
 _ENDING = "_predictions.json"
-# As mteb calls scores of which larger is closer; the first that a task has is taken.
-_SCORES = ("cosine_scores", "similarity_scores")
+_COSINES = "cosine_scores"
 
 
 def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> SystemScores:
@@ -34,12 +31,12 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
             set of the catalogue that has the same pairs.
 
     Raises:
-        DataError: A file is damaged, its scores are not those of the pairs, or no file has any.
+        DataError: A file is damaged, two have scores of one system for the same pairs, or no file
+            has scores of known pairs.
     """
     root = Path(path)
     files = sorted(root.rglob(f"*{_ENDING}")) if root.is_dir() else [root]
-    suites: dict[str, Pairs] = {}
-    scored: dict[str, Facts] = defaultdict(dict)
+    parts: dict[Any, SystemScores] = {}
     notes: Facts = {}  # each once: most are the same for each system
     for file in files:
         system, content = _read_predictions(file)
@@ -49,38 +46,35 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
         for subset, splits in content.items():
             for split, predictions in splits.items():
                 part = f"{task} ({subset}, {split})"
-                key = next((key for key in _SCORES if key in predictions), None)
-                suite = on or TABLES["mteb"].get(task, {}).get(split)
-                if not key or not suite:
-                    why = "no set of the catalogue has its pairs; give them with --on FILE"
-                    notes[f"{part} left out: {why if key else 'it has no scores of pairs'}"] = ""
+                suite: Any = on or TABLES["mteb"].get(task, {}).get(split, task)
+                # Larger is closer in both; mteb's main score is that of cosines.
+                key = _COSINES if _COSINES in predictions else "similarity_scores"
+                try:
+                    pairs = load_pairs(suite) if isinstance(suite, str | Path) else suite
+                    report = report_pairs({pairs.name: (pairs, predictions.get(key, []))})
+                except ValueError as problem:
+                    why = f"{problem}; give its pairs, in its order, with --on FILE"
+                    notes[f"{part} left out: {why}"] = ""
                     continue
-                pairs = suite if isinstance(suite, Pairs) else load_pairs(suite)
-                values = np.asarray(predictions[key], dtype=float)
-                count = np.isfinite(values).sum()
-                if not count == len(values) == len(pairs):
-                    why = f"{count} finite scores of {len(values)} for {len(pairs)} pairs"
-                    remedy = "give its pairs, in its order, with --on FILE"
-                    notes[f"{part} of {system} left out: {why} of {pairs.name}; {remedy}"] = ""
-                    continue
-                if pairs.name in scored[system]:
+                if (system, pairs.name) in parts:
                     raise DataError(
                         f"{file}: {part} is not the only one with as many scores as {pairs.name} "
                         "has pairs; give the path of one file, with one such part"
                     )
+                parts[system, pairs.name] = SystemScores({system: [report]}, {pairs.name: pairs})
                 notes[f"{part}: {key}, and the gold of {pairs.name}, in its order"] = ""
-                suites[pairs.name] = pairs
-                scored[system][pairs.name] = (pairs, values)
-    if not suites:
+    if not parts:
         raise DataError(f"{path}: no file *{_ENDING} has scores of known pairs; {'; '.join(notes)}")
-    reports = {system: [report_pairs(own)] for system, own in scored.items()}
-    return SystemScores(reports, suites, list(notes))
+    joined = join_systems(parts.values())
+    return SystemScores(joined.reports, joined.pairs, list(notes))
 
 
 def _read_predictions(file: Path) -> tuple[str, Facts]:
     """Return the model of a file, and subset -> split -> predictions."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        # As NaN, an infinite score is refused.
+        text = file.read_text(encoding="utf-8")
+        content = json.loads(text, parse_constant=lambda _: math.nan)
         return content.pop("mteb_model_meta")["model_name"], content
     except (OSError, ValueError, LookupError, TypeError) as problem:
         raise DataError(
@@ -94,34 +88,38 @@ def write_mteb(run: Run, folder: str | Path) -> list[Path]:
 
     They are in FOLDER/results/MODEL/REVISION/, which `mteb.ResultCache(FOLDER).load_results()`
     reads. A suite that mteb does not have is a task of its own name. `mteb_version` is null, since
-    mteb has not made the scores, and `dataset_revision` names our set with its checksum: its texts
-    are those of SentEval.
+    mteb has not made the scores, and `dataset_revision` is ours: our texts are those of SentEval.
 
     Raises:
         RunError: The run is not finished, or damaged.
     """
-    facts = run.facts()
+    method = run.facts()["method"]
+    revision = run.path.name
+    place = Path(folder, "results", f"ranking-workbench__{method}", revision)
+    model = {"name": f"ranking-workbench/{method}", "revision": revision}
+    files: dict[Path, Facts] = {place / "model_meta.json": model}
     tasks = {}
     for task, sets in TABLES["mteb"].items():
         tasks |= {suite: (task, split) for split, suite in sets.items()}
-    model = {"name": f"ranking-workbench/{facts['method']}", "revision": run.path.name}
-    files: Facts = {"model_meta": model}
     groups: Any = run.scores().groupby("suite", sort=False)
     for suite, rows in groups:
         if suite in TRANSFER:
             continue
         task, split = tasks.get(suite, (suite, "test"))
-        checksum = facts.get("inputs", {}).get(suite, {}).get("sha256", "")
-        result = files.setdefault(task, {"task_name": task, "scores": {}})
-        result["dataset_revision"] = f"{suite} {checksum[:12]}"
-        result |= {"mteb_version": None, "evaluation_time": None}
-        value = spearman(rows["gold"], rows["predicted"])
-        scores = {"main_score": value, "cosine_spearman": value, "hf_subset": "default"}
-        scores["languages"] = ["cmn-Hans" if suite.startswith("zh-") else "eng-Latn"]
-        result["scores"][split] = [scores]
-    place = Path(folder, "results", model["name"].replace("/", "__"), model["revision"])
+        content = {
+            "task_name": task,
+            "dataset_revision": "ranking-workbench",
+            "mteb_version": None,
+            "evaluation_time": None,
+            "scores": {},
+        }
+        scores = {
+            "main_score": spearman(rows["gold"], rows["predicted"]),
+            "hf_subset": "default",
+            "languages": ["cmn-Hans" if suite.startswith("zh-") else "eng-Latn"],
+        }
+        files.setdefault(place / f"{task}.json", content)["scores"][split] = [scores]
     place.mkdir(parents=True, exist_ok=True)
-    paths = [place / f"{name}.json" for name in files]
-    for path, content in zip(paths, files.values(), strict=True):
+    for path, content in files.items():
         write_json(path, content)
-    return paths
+    return [*files]

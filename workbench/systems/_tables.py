@@ -9,20 +9,20 @@ Which column is what follows from `columns`, otherwise from these rules:
 4. Any other column that mostly holds numbers is a system."""
 
 import re
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from workbench.data import CATALOGUE, Pairs, load_pairs
+from workbench.data import CATALOGUE, Pairs, load_pairs, read_own
 from workbench.data._roles import Roles, match_columns, plain_name
 from workbench.data._sets import take_rows
-from workbench.data._tables import Table, read_own
-from workbench.errors import DataError, SettingError
+from workbench.data._tables import to_number
+from workbench.errors import DataError
 from workbench.evaluation import report_pairs
 from workbench.files import set_name
+from workbench.runs import AnyPath
 from workbench.systems._scores import SystemScores
 
 _ROW_ID = re.compile(r"(pair[\W_]?)?id", re.IGNORECASE)
@@ -32,13 +32,14 @@ _GOLD_OR_SYSTEM = ("score", "similarity", "similarityscore", "sim")
 # The only system of a file is called by the file if its column has such a name.
 _ANY_SYSTEM = re.compile(r"score|sim(ilarity)?(score)?|pred(ict\w+)?|cos\w*|system")
 # What identifies a row, beside its systems, whose names may be any text.
-_OTHER, _ID, _TEXTS, _GOLD = range(4)
+_KEYS = (_ID, _TEXTS, _GOLD) = range(3)
+_OTHER = 3
 
 
 def read_score_file(
-    paths: str | Path | Iterable[str | Path],
+    paths: Sequence[AnyPath],
     *,
-    on: Pairs | str | Path | None = None,
+    on: Pairs | AnyPath | None = None,
     columns: Roles | None = None,
 ) -> SystemScores:
     """Return the scores of systems in tables: one with a column for each, or several files.
@@ -53,42 +54,41 @@ def read_score_file(
         columns: sentence1, sentence2, gold or id -> column, where the rules above do not hold.
 
     Raises:
-        DataError: A file cannot be read or has no system; an id occurs twice; a score is no finite
-            number; no pair has a score of every system.
-        SettingError: `columns` has another role.
+        DataError: A file cannot be read or has no system; `columns` has another role; an id occurs
+            twice; a score is no finite number; no pair has a score of every system.
     """
-    files = [paths] if isinstance(paths, str | Path) else list(paths)
     tables = []
-    for path in files:
-        has_gold = on is not None or len(tables) > 0
+    for path in paths:
+        has_gold = on is not None or path != paths[0]
         tables.append(_read_rows(path, dict(columns or {}), has_gold=has_gold))
     notes = [table.attrs["note"] for table in tables]
     if on is None:
         rows: Any = tables.pop(0)
-        pairs = load_pairs(files[0], columns=rows.attrs["columns"])
+        pairs = load_pairs(paths[0], columns=rows.attrs["columns"])
         # A pair has the number of its row; those without gold are left out.
         rows = rows.iloc[list(map(int, pairs.pair_id))].reset_index(drop=True)
     else:
         pairs = on if isinstance(on, Pairs) else load_pairs(on)
         rows = pd.DataFrame({_TEXTS: list(zip(*pairs.texts, strict=True))})
-        own_id = next(filter(_ROW_ID.fullmatch, pairs.extra), "")
         # A row of a file without ids has a number, which says nothing about ids elsewhere.
-        if own_id or pairs.name in CATALOGUE:
-            rows[_ID] = _plain_ids(pairs.extra.get(own_id, pairs.pair_id))
+        own_id = next(filter(_ROW_ID.fullmatch, pairs.extra), "")
+        own_ids = pairs.extra.get(own_id)
+        if ids := pairs.pair_id if pairs.name in CATALOGUE else own_ids:
+            rows[_ID] = _plain_ids(ids, pairs.source)
     rows[_GOLD] = pairs.gold.round(4)
     for table in tables:
         rows = _join_table(rows, table, notes)
-    systems = [name for name in rows if isinstance(name, str)]
-    rows = rows.dropna(subset=systems)
+    rows = rows.dropna()
     if rows.empty:
         raise DataError(
             "no pair has a score of every system; its id, texts and gold must be the same in all "
             f"files ({'; '.join(notes)})"
         )
-    if len(rows) < len(pairs):
-        left_out = len(pairs) - len(rows)
+    left_out = len(pairs) - len(rows)
+    if left_out:
         notes.append(f"{left_out} of {len(pairs)} pairs left out, without a score of every system")
         pairs = take_rows(pairs, rows.index.to_numpy(), f"; {notes[-1]}", notes[-1])
+    systems = rows.columns.difference(_KEYS, sort=False)
     try:
         reports = {name: [report_pairs({pairs.name: (pairs, rows[name])})] for name in systems}
     except ValueError as problem:
@@ -96,114 +96,87 @@ def read_score_file(
     return SystemScores(reports, {pairs.name: pairs}, notes)
 
 
-def _read_rows(path: str | Path, chosen: dict[str, str], *, has_gold: bool) -> pd.DataFrame:
+def _read_rows(path: AnyPath, chosen: dict[str, str], *, has_gold: bool) -> pd.DataFrame:
     """Return _ID, _TEXTS and _GOLD of a file, those that it has, and a column for each system."""
     table = read_own(path)
     if table is None:
         raise DataError(f"{path}: expected a file of scores: .csv, .tsv, .jsonl or .parquet")
     table.require(chosen)
-    own_id = chosen.pop("id", next(filter(_ROW_ID.fullmatch, table.columns), ""))
+    cells = pd.DataFrame(table.columns)
+    numbers: Any = cells.map(to_number)
+    is_wrong = numbers.isna() & (cells.map(str.strip) != "")
+    own_id = chosen.pop("id", next(filter(_ROW_ID.fullmatch, cells), ""))
     matches = match_columns("pairs", table, chosen)
-    if chosen and not any(matches.values()):
-        raise SettingError(
-            f"{', '.join(chosen)}: --columns has roles that a file of scores has not; they are "
-            "sentence1, sentence2, gold and id"
-        )
     sides = [*matches["sentence1"][:1], *matches["sentence2"][:1]]
     # In the order of the usual names; one that a user chose is the only one.
-    golds = matches["score"]
-    is_either = {column: plain_name(column) in _GOLD_OR_SYSTEM for column in golds}
-    sure = [column for column in golds if column in chosen.values() or not is_either[column]]
-    if len(sure) > 1:
+    golds = [name for name in matches["score"] if plain_name(name) not in _GOLD_OR_SYSTEM]
+    free = cells.columns.difference([own_id, *sides, *golds, *chosen.values()], sort=False)
+    is_score = numbers.count() > is_wrong.sum()
+    systems = [name for name in free if is_score[name] and not _NO_SYSTEM.fullmatch(name)]
+    unread = free.difference(systems)
+    if not golds and not (has_gold and len(systems) == 1):
+        golds = matches["score"][:1]
+        systems = [name for name in systems if name not in golds]
+    found = {"systems": systems, "gold": golds, "texts": sides, "not read": unread}
+    parts = [f"{what} = {', '.join(names) or 'none'}" for what, names in found.items()]
+    note = f"{path}: {'; '.join(parts)}"
+    has_other_role = chosen and not any(matches.values())
+    is_enough = has_gold or (golds and len(sides) == 2)
+    if not systems or len(golds) > 1 or has_other_role or not is_enough:
         raise DataError(
-            f"{table.where}: gold could be {' or '.join(sure)}; choose with --columns gold=NAME"
+            f"{note}. It needs systems (numbers with a decimal point), one gold and two texts: "
+            "choose with --columns gold=NAME,sentence1=NAME,sentence2=NAME (the only other role "
+            "is id), or give gold and texts with --on FILE"
         )
-    systems, unread = _find_systems(table, {own_id, *sides, *sure})
-    if not sure and has_gold and len(systems) == 1:
-        golds = []
-    gold = next(iter(sure or golds), "")
-    systems.pop(gold, None)
-    if not (has_gold or (gold and len(sides) == 2)):
-        raise DataError(
-            f"{table.where}: it lacks {'gold' if len(sides) == 2 else 'two texts'} (columns: "
-            f"{', '.join(table.columns)}); choose with --columns sentence1=NAME,sentence2=NAME,"
-            "gold=NAME, or give the pairs with --on FILE"
-        )
-    if not systems:
-        first = ", ".join(f"{name} {table.columns[name][0]!r}" for name in unread)
-        raise DataError(
-            f"{table.where}: no column has a system's scores, beside gold = {gold or '?'}; write "
-            f"them as numbers with a decimal point (not read: {first or 'nothing'})"
-        )
-    rows = pd.DataFrame(systems)
+    for name in systems:
+        for row in np.flatnonzero(is_wrong[name]):
+            raise DataError(
+                f"{table.at(int(row))}: {name} is {cells[name][row]!r}, not a finite number; "
+                "correct it, or leave it empty to leave out the pair"
+            )
+    rows = numbers[systems]
     if len(systems) == 1 and _ANY_SYSTEM.fullmatch(plain_name(*systems)):
         rows.columns = [set_name(path)]
-    note = f"{table.where}: systems = {', '.join(rows)}; gold = {gold or 'that of the pairs'}"
-    rows.attrs["where"] = table.where
-    rows.attrs["columns"] = chosen | ({"score": gold} if len(golds) > 1 else {})
-    rows.attrs["note"] = f"{note}; not read: {', '.join(unread)}" if unread else note
     if own_id:
-        rows[_ID] = _plain_ids(table.columns[own_id])
-        for row in np.flatnonzero(rows[_ID].duplicated()):
-            raise DataError(
-                f"{table.at(int(row))}: {own_id} {rows[_ID][row]} occurs twice; give each pair an "
-                "id of its own, or drop the column"
-            )
+        rows[_ID] = _plain_ids(table.columns[own_id], str(path))
     if len(sides) == 2:
-        rows[_TEXTS] = list(zip(*map(table.columns.get, sides), strict=True))
-    if gold:
-        rows[_GOLD] = pd.Series(table.numbers(gold)).round(4)
+        rows[_TEXTS] = cells[sides].apply(tuple, axis=1)
+    for gold in golds:
+        rows[_GOLD] = numbers[gold].round(4)
+        # Otherwise `load_pairs` takes another one of several.
+        if len(matches["score"]) > 1:
+            chosen["score"] = gold
+    rows.attrs = {"path": path, "note": note, "columns": chosen}
     return rows
 
 
-def _plain_ids(ids: list[str]) -> list[str]:
-    """Return ids without the ".0" that a column of whole numbers with a gap gets from pandas."""
-    return [name.strip().removesuffix(".0") for name in ids]
+def _plain_ids(ids: list[str], where: str) -> pd.Series:
+    """Return ids without the ".0" that a column of whole numbers with a gap gets from pandas.
 
-
-def _find_systems(table: Table, taken: set[str]) -> tuple[dict[str, pd.Series], list[str]]:
-    """Return the columns with scores, nan for an empty cell, and the names of those that are not.
-
-    Raises DataError for a cell of the former that is neither empty nor a finite number."""
-    systems = {}
-    unread = []
-    for column, texts in table.columns.items():
-        if column in taken:
-            continue
-        numbers = pd.Series(table.numbers(column))
-        wrong = np.flatnonzero(numbers.isna() & (pd.Series(texts).str.strip() != ""))
-        if _NO_SYSTEM.fullmatch(column) or numbers.count() <= len(wrong):
-            unread.append(column)
-            continue
-        for row in wrong:
-            raise DataError(
-                f"{table.at(int(row))}: {column} is {texts[row]!r}, not a finite number; correct "
-                "it, or leave it empty to leave out the pair"
-            )
-        systems[column] = numbers
-    return systems, unread
+    Raises DataError for one that occurs twice."""
+    plain = pd.Series(ids).str.strip().str.removesuffix(".0")
+    for name in plain[plain.duplicated()]:
+        raise DataError(
+            f"{where}: id {name} occurs twice; give each pair an id of its own, or drop the column"
+        )
+    return plain
 
 
 def _join_table(rows: pd.DataFrame, table: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Return rows with the scores that the rows of another file have for them."""
-    where = table.attrs["where"]
-    shared = [key for key in (_ID, _TEXTS, _GOLD) if key in rows and key in table]
+    path = table.attrs["path"]
+    shared = [key for key in _KEYS if key in rows and key in table]
     if shared in ([], [_GOLD]):
-        raise DataError(f"{where}: it lacks a column id or both texts, by which rows are matched")
-    for system in rows.columns.intersection(table.columns).difference(shared):
-        raise DataError(
-            f"{where}: another file has a system {system}, too; rename its column, or the file if "
-            "the system is called by it"
-        )
+        raise DataError(f"{path}: it lacks a column id or both texts, by which rows are matched")
     # Equal texts with equal scores are one row.
     others = table.drop_duplicates().reset_index(names=_OTHER)
-    for row in np.flatnonzero(others.duplicated(shared)):
+    for name in others[shared[0]][others.duplicated(shared)]:
         raise DataError(
-            f"{where}: {others[shared[0]][row]} occurs twice with other scores; add to all files a "
-            "column id"
+            f"{path}: {name} occurs twice with other scores; add to all files a column id"
         )
-    joined = rows.merge(others, "left", shared)
+    # A system that another file has, too, is called by its file.
+    joined = rows.merge(others, "left", shared, suffixes=(None, f" ({path})"))
     unused = len(others) - joined.pop(_OTHER).nunique()
     if unused:
-        notes.append(f"{where}: {unused} rows left out, whose id, texts or gold no other file has")
+        notes.append(f"{path}: {unused} rows left out, whose id, texts or gold no other file has")
     return joined
