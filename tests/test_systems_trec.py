@@ -15,7 +15,7 @@ from workbench.config import BaselineConfig
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import RANKING_COLUMNS, evaluate_model
 from workbench.metrics import RETRIEVAL, kendall, metrics_table, ndcg, retrieval_metrics
-from workbench.systems import join_systems, read_qrels, read_runs, write_trec
+from workbench.systems import compare_scores, join_systems, read_qrels, read_runs, write_trec
 from workbench.views import RankingExplorer, ranking_html
 from workbench.views.queries import SuiteRankings
 
@@ -309,6 +309,26 @@ def test_views_show_what_was_not_retrieved_and_the_measures_of_a_long_list(tmp_p
     explorer = RankingExplorer(systems)
     assert len(explorer.ids) == 14
     assert explorer.selected["score: first"].notna().all()
+
+
+def test_run_files_are_compared_by_the_measures_of_retrieval(tmp_path: Path):
+    pytest.importorskip("ir_measures")
+    paths, qrels = random_files(tmp_path)
+    systems = read_runs(paths, qrels)
+    found = compare_scores(systems, samples=200)
+    assert found.table["measure"].tolist() == ["nDCG@10", "nDCG@10"]
+    expected = [report.metrics["judged"] for report in systems.first.values()]
+    values = found.table["value"].tolist()
+    assert values == pytest.approx([own["nDCG@10"] for own in expected], abs=1e-12)
+    ((_, texts),) = found.tables()
+    assert [*texts][1:8] == ["queries", "nDCG@10", "95% interval", "KCC", "NDCG", "RR", "R@100"]
+    assert texts["AP"].tolist() == [f"{100 * own['AP']:.1f}" for own in expected]
+    assert any("nDCG@10 x 100" in verdict for verdict in found.verdicts())
+    halves = qrels.read_text().replace(" 3\n", " 2.5\n")
+    qrels.write_text(halves)
+    found = compare_scores(read_runs(paths, qrels), samples=200)
+    assert found.table["measure"].tolist() == ["ndcg", "ndcg"]
+    assert "RR" not in next(found.tables())[1]
 
 
 def test_a_short_list_has_no_further_measures(tmp_path: Path):
