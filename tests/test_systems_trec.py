@@ -1,7 +1,6 @@
 """Run files and judgements of retrieval: reading, metrics, odd files, writing, and their views."""
 
 import gzip
-import logging
 import math
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ from workbench.config import BaselineConfig
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import RANKING_COLUMNS, evaluate_model
 from workbench.metrics import RETRIEVAL, kendall, metrics_table, ndcg, retrieval_metrics
-from workbench.systems import join_systems, read_qrels, read_runs, write_trec
+from workbench.systems import compare_scores, join_systems, read_qrels, read_runs, write_trec
 from workbench.views import RankingExplorer, ranking_html
 from workbench.views.queries import SuiteRankings
 
@@ -37,6 +36,14 @@ def write(folder: Path, **texts: str) -> list[Path]:
 def read_one(folder: Path, run: str = RUN, qrels: str = QRELS):
     judged, path = write(folder, qrels=qrels, only=run)
     return read_runs([path], judged)
+
+
+def grades_of(path: Path) -> dict[str, dict[str, float]]:
+    """Return query -> document -> grade."""
+    grades: dict[str, dict[str, float]] = {}
+    for (query, document), grade in read_qrels(path).items():
+        grades.setdefault(query, {})[document] = grade
+    return grades
 
 
 def random_files(folder: Path, grades: tuple[int, int] = (-1, 4)) -> tuple[list[Path], Path]:
@@ -66,7 +73,7 @@ def test_every_system_has_the_same_rows_in_the_same_order(tmp_path: Path):
     assert tuple(one) == tuple(two) == RANKING_COLUMNS
     same = list(RANKING_COLUMNS[:6])
     pd.testing.assert_frame_equal(one[same], two[same])
-    judged = read_qrels(qrels)
+    judged = grades_of(qrels)
     found = [line.split() for line in paths[0].read_text().splitlines()]
     retrieved = {(query, document): float(score) for query, _, document, _, score, _ in found}
     other = [line.split() for line in paths[1].read_text().splitlines()]
@@ -80,22 +87,21 @@ def test_every_system_has_the_same_rows_in_the_same_order(tmp_path: Path):
         assert row["gold"] == max(judged[key[0]].get(key[1], 0), 0)
     for _, rows in one.groupby("query_id"):
         assert rows["rank"].tolist() == (-rows["score"]).rank().tolist()
-    assert systems.notes[:3] == [
-        "2 queries without judgements, or in no run, are left out",
-        "3 judged queries are not in first, which so has retrieved nothing",
-        "2 judged queries are not in second, which so has retrieved nothing",
+    assert systems.notes == [
+        f"{count} queries are not in {name}: those that are judged and in another run count as "
+        "retrieving nothing, the others are left out"
+        for count, name in ((1, "judged"), (4, "first"), (4, "second"))
     ]
 
 
 def test_measures_are_those_that_ir_measures_reads_from_the_files(tmp_path: Path):
     measures = pytest.importorskip("ir_measures")
     paths, qrels = random_files(tmp_path)
-    names = [*RETRIEVAL, "nDCG", "AP@5", "R@7", "P@3", "Success@1", "Rprec"]
     systems = read_runs(paths, qrels)
     for path, (name, report) in zip(paths, systems.first.items(), strict=True):
-        own = retrieval_metrics(report.rankings, names).set_index("query_id")
+        own = retrieval_metrics(report.rankings).set_index("query_id")
         theirs = measures.iter_calc(
-            list(map(measures.parse_measure, names)),
+            list(map(measures.parse_measure, RETRIEVAL)),
             measures.read_trec_qrels(str(qrels)),
             measures.read_trec_run(str(path)),
         )
@@ -105,7 +111,7 @@ def test_measures_are_those_that_ir_measures_reads_from_the_files(tmp_path: Path
                 value = own.loc[each.query_id, str(each.measure)]
                 assert value == pytest.approx(each.value, abs=1e-12), (name, each)
                 compared += 1
-        assert compared == len(names) * len(own) == len(names) * 14
+        assert compared == len(RETRIEVAL) * len(own) == len(RETRIEVAL) * 14
         values = report.metrics["judged"]
         assert values["nDCG@10"] == pytest.approx(own["nDCG@10"].mean(), abs=1e-12)
         assert values["queries"] == 14
@@ -119,7 +125,7 @@ def test_a_tie_is_broken_by_the_id_in_descending_order_and_in_single_precision(t
     pytest.importorskip("ir_measures")
     run = "q1 Q0 d1 1 1.000000000001 a\nq1 Q0 d9 2 1 a\n"
     report = read_one(tmp_path, run, "q1 0 d1 1\nq1 0 d9 0\n").first["a"]
-    assert retrieval_metrics(report.rankings, ["RR"])["RR"].tolist() == [0.5]
+    assert retrieval_metrics(report.rankings)["RR"].tolist() == [0.5]
 
 
 def test_kcc_and_ndcg_are_of_all_targets(tmp_path: Path):
@@ -157,17 +163,19 @@ def test_what_is_read_alike(tmp_path: Path, run: str):
     [
         ("", "the file is empty"),
         ("\n\n", "the file is empty"),
-        (QRELS, "the first line has 4 fields; each line is `query Q0 document rank score tag`"),
-        (RUN.replace(" Q0", ""), "the first line has 5 fields"),
-        (RUN.replace(" d3 1 2 ", " d3 2 "), "line 3: not `query Q0 document"),
-        (RUN.replace("2 bm25", "2 my tag"), "line 3: not `query Q0 document"),
-        (RUN.replace("2 bm25", "2 b m 2 5 k"), "Expected 8 fields in line 3, saw 10"),
-        (RUN.replace("0.5", "nan"), "line 2: not .* with a finite number"),
-        (RUN.replace("0.5", "inf"), "line 2: not .* with a finite number"),
-        (RUN.replace("0.5", "0,5"), "line 2: not .* with a finite number"),
-        ("\n" + RUN.replace("0.5", "high"), "line 3: not .* with a finite number"),
+        (QRELS, "line 1: not `query_id Q0 target_id rank score tag` with a finite score"),
+        (RUN.replace(" Q0", ""), "line 1: not `query_id Q0"),
+        (RUN.replace(" d3 1 2 ", " d3 2 "), "line 3: not `query_id Q0 target_id"),
+        (RUN.replace("2 bm25", "2 my tag"), "line 3: not `query_id Q0 target_id"),
+        (RUN.replace("2 bm25", "2 b m 2 5 k"), "line 3: not `query_id Q0 target_id"),
+        (RUN.replace("0.9 bm25", "0.9 b m 2 5 k"), "line 1: not `query_id Q0 target_id"),
+        (RUN.replace("1 bm25", "1"), "line 4: not `query_id Q0 target_id"),
+        (RUN.replace("0.5", "nan"), "line 2: not .* with a finite score"),
+        (RUN.replace("0.5", "inf"), "line 2: not .* with a finite score"),
+        (RUN.replace("0.5", "0,5"), "line 2: not .* with a finite score"),
+        ("\n" + RUN.replace("0.5", "high"), "line 3: not .* with a finite score"),
         (RUN + "q1 Q0 d1 3 0.1 bm25\n", "line 5: .*a document of its query for the second time"),
-        (RUN.replace("q", "topic-"), "no query of the runs is judged in judged, such as q1"),
+        (RUN.replace("q", "topic-"), r"no query of the runs is judged in \S+judged.qrels; give"),
     ],
 )
 def test_a_wrong_run_is_refused_with_its_line(tmp_path: Path, run: str, message: str):
@@ -178,11 +186,11 @@ def test_a_wrong_run_is_refused_with_its_line(tmp_path: Path, run: str, message:
 @pytest.mark.parametrize(
     ("qrels", "message"),
     [
-        (RUN, "the first line has 6 fields; each line is `query 0 document grade` or"),
-        ("query-id\tcorpus-id\tscore\n", "the first line has 0 fields"),
+        (RUN, "line 1: not `query_id 0 target_id score` with a finite score"),
         (QRELS.replace(" 2\n", " high\n"), "line 1: not"),
         (QRELS + "q1 0 d9 1\n", "line 5: not"),
-        (QRELS + "q1 d9 1\n", "line 5: not"),
+        (QRELS + "q1 7 1\n", "line 5: not"),
+        (QRELS.replace(" 0 ", " ") + "q1 0 d8 1\n", "line 5: not `query_id target_id score`"),
     ],
 )
 def test_wrong_judgements_are_refused_with_the_line(tmp_path: Path, qrels: str, message: str):
@@ -207,23 +215,23 @@ def test_bytes_that_are_no_text_and_a_broken_archive_are_refused(tmp_path: Path)
 
 def test_numbers_stay_ids(tmp_path: Path):
     qrels = "7 0 007 1\n7 0 7 0\n007 0 NA 1\n"
-    assert read_qrels(write(tmp_path, qrels=qrels)[0]) == {
+    assert grades_of(write(tmp_path, qrels=qrels)[0]) == {
         "7": {"007": 1.0, "7": 0.0},
         "007": {"NA": 1.0},
     }
 
 
-def test_a_system_is_called_by_its_tag_or_else_by_its_file(tmp_path: Path):
+def test_a_system_is_called_by_its_tags_or_else_by_its_file(tmp_path: Path):
     qrels, one, two = write(tmp_path, qrels=QRELS, one=RUN, two=RUN.replace("bm25", "dense"))
     assert [*read_runs([one, two], qrels).reports] == ["bm25", "dense"]
     two.write_text(RUN)
-    assert [*read_runs([one, two], qrels).reports] == ["one", "two"]
+    assert [*read_runs([one, two], qrels).reports] == [str(one), str(two)]
+    assert [*read_runs([one, one], qrels).reports] == ["bm25"]
     two.write_text(RUN.replace("bm25", "dense", 1))
-    assert [*read_runs([one, two], qrels).reports] == ["one", "two"]
+    assert [*read_runs([one, two], qrels).reports] == ["bm25", "dense+bm25"]
     (tmp_path / "more").mkdir()
     (same,) = write(tmp_path / "more", one=RUN)
-    with pytest.raises(DataError, match="two of the runs are called"):
-        read_runs([one, same], qrels)
+    assert [*read_runs([one, same], qrels).reports] == [str(one), str(same)]
 
 
 def test_the_layout_of_beir_gives_texts_and_the_name_of_the_suite(tmp_path: Path):
@@ -243,6 +251,10 @@ def test_the_layout_of_beir_gives_texts_and_the_name_of_the_suite(tmp_path: Path
     texts = dict(zip(table["target_id"], table["target"], strict=True))
     assert texts == {"d1": "Owls hunt at night", "d2": "Gulls", "d3": "d3", "d9": "d9"}
     assert [*dict.fromkeys(table["query"])] == ["who hunts at night?", "q2"]
+    qrels.write_text("query-id\tcorpus-id\tscore\n")
+    with pytest.raises(DataError, match=r"no query of the runs is judged in .*test\.tsv"):
+        read_runs([run], qrels)
+    qrels.write_text("q1 d1 1\n")
     queries.write_text('{"id": "q1", "text": "who?"}\n')
     with pytest.raises(DataError, match="no column '_id'"):
         read_runs([run], qrels, queries=queries)
@@ -264,15 +276,13 @@ def test_measures_need_whole_grades_and_the_library(
     graded = read_one(tmp_path, qrels=QRELS.replace(" 2\n", " 1.5\n"))
     table = graded.first["bm25"].rankings
     assert graded.first["bm25"].metrics["judged"]["ndcg"] > 0
-    message = "gold is 1.5, and nDCG@10, RR, R@100, AP need whole grades; KCC and NDCG do not"
-    assert graded.notes == [message]
+    (message,) = graded.notes
+    assert "nDCG@10, RR, R@100, AP need whole grades" in message
+    assert "nDCG@10" not in graded.first["bm25"].metrics["judged"]
     with pytest.raises(DataError, match="need whole grades"):
         retrieval_metrics(table)
-    for name in ("nDCG@0", "nDCG@-1", "RR@10", "R", "Bpref", "ndcg", "os"):
-        with pytest.raises(SettingError, match="no measure"):
-            retrieval_metrics(table, [name])
     monkeypatch.setitem(sys.modules, "ir_measures", None)
-    with pytest.raises(SettingError, match=r"pip install ranking-workbench\[retrieval\]"):
+    with pytest.raises(DataError, match=r"pip install ranking-workbench\[retrieval\].*ir_meas"):
         retrieval_metrics(table)
     (note,) = read_one(tmp_path).notes
     assert "pip install ranking-workbench[retrieval]" in note
@@ -301,11 +311,31 @@ def test_views_show_what_was_not_retrieved_and_the_measures_of_a_long_list(tmp_p
     assert explorer.selected["score: first"].notna().all()
 
 
+def test_run_files_are_compared_by_the_measures_of_retrieval(tmp_path: Path):
+    pytest.importorskip("ir_measures")
+    paths, qrels = random_files(tmp_path)
+    systems = read_runs(paths, qrels)
+    found = compare_scores(systems, samples=200)
+    assert found.table["measure"].tolist() == ["nDCG@10", "nDCG@10"]
+    expected = [report.metrics["judged"] for report in systems.first.values()]
+    values = found.table["value"].tolist()
+    assert values == pytest.approx([own["nDCG@10"] for own in expected], abs=1e-12)
+    ((_, texts),) = found.tables()
+    assert [*texts][1:8] == ["queries", "nDCG@10", "95% interval", "KCC", "NDCG", "RR", "R@100"]
+    assert texts["AP"].tolist() == [f"{100 * own['AP']:.1f}" for own in expected]
+    assert any("nDCG@10 x 100" in verdict for verdict in found.verdicts())
+    halves = qrels.read_text().replace(" 3\n", " 2.5\n")
+    qrels.write_text(halves)
+    found = compare_scores(read_runs(paths, qrels), samples=200)
+    assert found.table["measure"].tolist() == ["ndcg", "ndcg"]
+    assert "RR" not in next(found.tables())[1]
+
+
 def test_a_short_list_has_no_further_measures(tmp_path: Path):
     assert "nDCG@10" not in ranking_html(read_one(tmp_path).first, "q1").data
 
 
-def test_what_is_written_is_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_what_is_written_is_read_again(tmp_path: Path):
     measures = pytest.importorskip("ir_measures")
     paths, qrels = random_files(tmp_path, (0, 4))
     systems = read_runs(paths[:1], qrels)
@@ -313,7 +343,6 @@ def test_what_is_written_is_read_again(tmp_path: Path, caplog: pytest.LogCapture
     report.rankings["target_id"] = report.rankings["target_id"].astype(str) + ' é"'
     run, judged = write_trec(report, tmp_path / "out")
     assert (run.name, judged.name) == ("judged.run", "judged.qrels")
-    assert not caplog.records
     again = read_runs([run], judged).first["report"]
     columns = ["query_id", "gold", "score", "rank"]
     expected = report.rankings[columns]
@@ -329,12 +358,8 @@ def test_what_is_written_is_read_again(tmp_path: Path, caplog: pytest.LogCapture
     ranks = [int(line.split()[3]) for line in run.read_text(encoding="utf-8").splitlines()]
     assert ranks[:3] == [1, 2, 3]
     halves = report.rankings.assign(gold=report.rankings["gold"] / 2)
-    with caplog.at_level(logging.WARNING, "workbench"):
-        _, judged = write_trec(halves, tmp_path / "out")
-    assert "not whole, which ir-measures refuses" in caplog.text
-    assert {0.5, 1.0, 1.5} <= {
-        grade for grades in read_qrels(judged).values() for grade in grades.values()
-    }
+    _, judged = write_trec(halves, tmp_path / "out")
+    assert {0.5, 1.0, 1.5} <= {*read_qrels(judged)}
     with pytest.raises(DataError, match="has no rankings"):
         write_trec(halves.head(0), tmp_path)
 

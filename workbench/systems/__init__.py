@@ -11,7 +11,6 @@ from workbench.systems._scores import (
 )
 from workbench.systems._tables import read_score_file as read_score_file
 from workbench.systems._trec import (
-    rankings_table as rankings_table,
     read_qrels as read_qrels,
     read_runs as read_runs,
     write_trec as write_trec,

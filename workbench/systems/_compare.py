@@ -15,6 +15,7 @@ from workbench.data import AVERAGES
 from workbench.errors import DataError, SettingError, unknown_name
 from workbench.evaluation import extract_table, per_query_metrics
 from workbench.metrics import (
+    RETRIEVAL,
     Interval,
     bootstrap_means,
     bootstrap_values,
@@ -23,6 +24,7 @@ from workbench.metrics import (
     holm,
     mean_over_sets,
     permutation_test,
+    retrieval_metrics,
     seed_spread,
     sign_flip_test,
     smallest_difference,
@@ -35,7 +37,7 @@ _ENDS = [0.025, 0.975]  # of a 95% interval, as shares of the distribution
 # normal quantiles of 0.975 and 0.8.
 _DETECTED = 1.959964 + 0.841621
 _Tables = Mapping[tuple[str, int], pd.DataFrame]  # system and place of the seed -> its table
-_SHOWN = ("kcc", "ndcg", "queries")  # further metrics of a report
+_SHOWN = ("kcc", "ndcg", *RETRIEVAL, "queries")  # further metrics of a report
 _DIFFERENCE = ["difference", "difference_low", "difference_high", "p_value", "smallest"]
 
 
@@ -124,7 +126,9 @@ def compare_scores(
 def _read_suite(
     suite: str, systems: Mapping[str, list[Any]], scored: _Tables, samples: int
 ) -> tuple[pd.DataFrame, _Statistic, int]:
-    """Return the scores of the common pairs, or the NDCG of queries if there are only rankings.
+    """Return the scores of the common pairs, or values of queries if there are only rankings.
+
+    These are nDCG@10 if all reports have it, as `read_runs` computes it, otherwise NDCG.
 
     Returns: the table, whose columns are system and place of the seed; what is compared; and the
     number of pairs or queries that were left out.
@@ -148,9 +152,11 @@ def _read_suite(
             partial(permutation_test, gold, samples=samples, **options),
         )
         return scores, statistic, left_out
-    values, left_out = _common_items(
-        _tables_by_seed(systems, partial(_values_by_query, suite)), "ndcg"
-    )
+    measure = RETRIEVAL[0]
+    if not all(measure in metrics_of(own[0])[suite] for own in systems.values()):
+        measure = "ndcg"
+    of_queries = _tables_by_seed(systems, partial(_values_by_query, suite, measure))
+    values, left_out = _common_items(of_queries, measure)
     if not len(values):
         raise DataError(
             f"{suite}: {', '.join(systems)} have no pair or query in common; score them on one "
@@ -162,7 +168,7 @@ def _read_suite(
 
     # A mean over queries: they are drawn again, not the pairs within one.
     draws = partial(bootstrap_means, samples=samples)
-    return values, _Statistic("ndcg", "queries", np.mean, draws, test), left_out
+    return values, _Statistic(measure, "queries", np.mean, draws, test), left_out
 
 
 def _tables_by_seed(
@@ -179,11 +185,12 @@ def _rows_of(table: Any, sets: list[str]) -> Any:
     return table[table["suite"].isin(sets)].set_index(["suite", "pair_id"])
 
 
-def _values_by_query(suite: str, report: Any) -> pd.DataFrame:
-    """Return the metrics of each query that has a relevant target."""
+def _values_by_query(suite: str, measure: str, report: Any) -> pd.DataFrame:
+    """Return the metrics of each query; those without a relevant target have no NDCG."""
     table: Any = extract_table(report, "rankings")
-    values = per_query_metrics(table[table["suite"] == suite])
-    return values.dropna(subset="ndcg").set_index("query_id")
+    metrics = per_query_metrics if measure == "ndcg" else retrieval_metrics
+    values = metrics(table[table["suite"] == suite])
+    return values.dropna(subset=measure).set_index("query_id")
 
 
 def _common_items(tables: _Tables, column: str) -> tuple[pd.DataFrame, int]:

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbench.metrics import RETRIEVAL
 from workbench.systems._scores import SystemScores
 
 _TITLES = {
     "spearman": "Spearman",
     "accuracy": "accuracy",
     "ndcg": "NDCG",
+    "kcc": "KCC",
+    "nDCG@10": "nDCG@10",
 }
 
 
@@ -25,12 +28,13 @@ class SystemComparison:
     Attributes:
         table: A row for each suite and system. Columns: suite, system, measure, seeds, pairs or
             queries; value (mean over seeds), their std, and the 95% interval low and high over
-            pairs, of several seeds over both; kcc, ndcg, queries; difference from the baseline
-            (positive: better), difference_low, difference_high, and paired_seeds, the number of
-            seeds that it is a mean of; p_value of the paired permutation test, of several seeds
-            the level at which the interval ends at 0; adjusted, the same after Holm's correction
-            over the table; smallest, the true difference that is detected in 80 of 100 cases. All
-            measures are in [-1, 1]; what does not exist is nan.
+            pairs, of several seeds over both; kcc, ndcg, those of `RETRIEVAL` that a report has,
+            queries; difference from the baseline (positive: better), difference_low,
+            difference_high, and paired_seeds, the number of seeds that it is a mean of; p_value of
+            the paired permutation test, of several seeds the level at which the interval ends at 0;
+            adjusted, the same after Holm's correction over the table; smallest, the true difference
+            that is detected in 80 of 100 cases. All measures are in [-1, 1]; what does not exist is
+            nan.
         baseline: The name of the system that all others are compared with.
         alpha: The level of a verdict.
         notes: Sentences on what was guessed and left out.
@@ -105,7 +109,8 @@ class SystemComparison:
                 texts[count] = rows[count].map("{:.0f}".format)
         texts[measure] = _scores(rows)
         texts["95% interval"] = _ranges(rows["low"], rows["high"])
-        for name, title in (("kcc", "KCC"), ("ndcg", "NDCG")):
+        for name in ("kcc", "ndcg", *RETRIEVAL):
+            title = _TITLES.get(name, name)
             if name in rows and title != measure:
                 texts[title] = _points(rows[name])
         if rows["difference"].notna().any():
