@@ -485,9 +485,9 @@ def test_a_label_that_is_better_is_marked_and_the_table_is_exported(root: Path):
     ]
     assert "Holm" in found.to_html()
     # The texts as numbers.
-    mean, std = found.numbers.loc["simcse", SUITE][["mean", "std"]]
-    assert found.values.loc["simcse", SUITE] == f"{mean:.2f} ± {std:.2f}"
-    assert found.numbers.loc["cosent", SUITE].isna().tolist() == [False, True]
+    mean, std = 100 * rows.loc["simcse", ["value", "std"]]
+    assert cells["simcse"] == f"{mean:.2f} ± {std:.2f}"
+    assert np.isnan(rows.loc["cosent", "std"])
 
 
 @pytest.mark.parametrize("function", ["intervals", "paired_tests", "RunPicker", "phenomena"])

@@ -57,12 +57,13 @@ def distribution_of(module: str) -> str:
 
 def test_every_module_that_is_imported_is_of_a_declared_package():
     assert {distribution_of(module) for module in imported_modules()} <= required(
-        "train", "lab", "slurm", "st"
+        "train", "lab", "slurm", "st", "retrieval"
     )
 
 
 def test_the_remedy_for_a_missing_module_installs_every_module():
-    loaded = imported_modules() - {"sentence_transformers"}  # which has its own error
+    # These have errors of their own.
+    loaded = imported_modules() - {"sentence_transformers", "ir_measures"}
     assert {distribution_of(module) for module in loaded} <= required("train", "lab", "slurm")
 
 

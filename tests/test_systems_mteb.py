@@ -269,7 +269,7 @@ def test_the_command_exports_a_run(tmp_path: Path):
     run = write_stsb_run(tmp_path / "runs")
     done = run_command("export", run.path, tmp_path / "out", "--to", "mteb")
     assert done.returncode == 0, done.stderr
-    written = map(str, tmp_path.glob("out/results/*/*/*.json"))
+    written = [f"written: {path}" for path in tmp_path.glob("out/results/*/*/*.json")]
     assert sorted(done.stdout.splitlines()) == sorted(written)
     refused = run_command("export", run.path, tmp_path / "out", "--to", "mtb")
     assert refused.returncode == 2

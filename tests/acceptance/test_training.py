@@ -105,7 +105,7 @@ def test_a_run_in_progress_cannot_be_joined_by_another_process(
 ):
     run = Run.open(CONFIGS["simcse"].from_parameters("demo", 0, settings("simcse")), tmp_path)
     refused = workbench("run", "simcse", *words(settings("simcse")), "--runs", tmp_path)
-    assert refused.returncode == 1
+    assert refused.returncode == 75
     assert run.path.name in refused.stderr
     assert "Traceback" not in refused.stderr
     assert not (run.path / "metrics.json").exists()

@@ -33,9 +33,7 @@ def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
         kinds.append("pairs")
     if not kinds:
         # A file of one column holds sentences.
-        fitting: list[Kind] = [
-            kind for kind in ROLES if len(ROLES[kind]) <= len(table.columns)
-        ] or [*ROLES]
+        fitting: list[Kind] = ["sentences"] if len(table.columns) == 1 else [*ROLES]
         nearest = max(fitting, key=lambda kind: sum(map(bool, matches[kind].values())))
         raise _missing_columns(table, nearest, matches[nearest])
     # Lists of positives and negatives are triplets, whatever other columns there are.

@@ -15,6 +15,9 @@ from workbench.systems import (
     SystemScores,
     compare_scores,
     join_systems,
+    read_mteb,
+    read_runs,
+    read_score_file,
 )
 from workbench.views import run_tables
 from workbench.views._style import GREY, render, svg_image
@@ -83,47 +86,42 @@ def read_systems(
     Raises:
         DataError, RunError, EncoderError: A source cannot be read, or has other pairs.
     """
-    if isinstance(sources, str | Path):
-        sources = [sources]
     # A mapping names its encoders; everything else has names of its own.
-    label_of = {str(source): label for label, source in label_encoders(sources).items()}
-    names = list(label_of)
+    sources_of = {label: str(source) for label, source in label_encoders(sources).items()}
     # Files of scores are read together: each may hold one system of the same pairs.
-    files = [name for name in names if name.endswith(OWN_FILES)]
-    trec = [name for name in names if name not in files and Path(name).is_file()]
+    files = {label: name for label, name in sources_of.items() if name.endswith(OWN_FILES)}
+    trec = {
+        label: name
+        for label, name in sources_of.items()
+        if label not in files and Path(name).is_file()
+    }
+    first_on = on[0] if on else None
     parts: dict[str, SystemScores] = {}
-    if files:
-        from workbench.systems._tables import read_score_file
-
-        parts[files[0]] = read_score_file(files, on=on[0] if on else None, columns=columns)
-    if trec:
-        from workbench.systems._trec import read_runs
-
-        parts[trec[0]] = read_runs(trec, on[0] if on else "")
     encoders = {}
-    for name, label in label_of.items():
-        if name in files or name in trec:
-            continue
-        if any(Path(name).glob(_PREDICTIONS)):
-            from workbench.systems._mteb import read_mteb
-
-            parts[name] = read_mteb(name, on=on[0] if on else None)
+    for label, name in sources_of.items():
+        if label in files:
+            if label == next(iter(files)):
+                parts[label] = read_score_file([*files.values()], on=first_on, columns=columns)
+        elif label in trec:
+            if label == next(iter(trec)):
+                parts[label] = read_runs([*trec.values()], first_on or "")
+        elif any(Path(name).glob(_PREDICTIONS)):
+            parts[label] = read_mteb(name, on=first_on)
         elif runs := _runs_of(name, runs_root):
+            # The label of a run depends on the others, so a name that was given is better.
             if isinstance(sources, Mapping) and len(runs) == 1:
                 runs = {label: next(iter(runs.values()))}
-            parts[name] = SystemScores(
-                {label: _reports(own, on, columns) for label, own in runs.items()}
-            )
+            reports = {title: _reports(own, on, columns) for title, own in runs.items()}
+            parts[label] = SystemScores(reports)
         else:
             encoders[label] = name
     # Last, because they score the pairs that the other sources brought.
     if encoders:
         data = _datasets(on, parts, columns)
         for label, encoder in encoders.items():
-            parts[encoder] = SystemScores(
-                {label: [_score(encoder, data, columns)]}, _pairs_of(data)
-            )
-    return join_systems(parts[name] for name in names if name in parts)
+            report = _score(encoder, data, columns)
+            parts[label] = SystemScores({label: [report]}, _pairs_of(data))
+    return join_systems(parts[label] for label in sources_of if label in parts)
 
 
 def compare_pair_scores(scores: Mapping[str, Any], pairs: Pairs) -> SystemComparison:
