@@ -254,3 +254,17 @@ def test_the_command_prints_writes_and_refuses(tmp_path: Path):
     assert content["rows"][1]["difference"] == pytest.approx(numbers["difference"][1])
     with pytest.raises(SettingError, match="no system 'word' among"):
         CliRunner().invoke(app, [*command, "--baseline", "word"], catch_exceptions=False)
+
+
+def test_files_that_cannot_be_written_and_runs_without_judgements_are_refused(tmp_path: Path):
+    source = tmp_path / "scores.csv"
+    source.write_text("sentence1,sentence2,gold,a,b\nx y,z,1,0.1,0.2\nu,v w,2,0.3,0.1\n")
+    for output in (str(tmp_path / "none" / "c.csv"), str(source)):
+        with pytest.raises(SettingError, match=r"cannot be written: give a file in a folder"):
+            CliRunner().invoke(
+                app, ["compare", str(source), "--csv", output], catch_exceptions=False
+            )
+    run = tmp_path / "first.run"
+    run.write_text("q1 Q0 d1 1 0.5 first\n")
+    with pytest.raises(SettingError, match=r"first\.run is read as a TREC run file.*--on FILE"):
+        views.compare_systems([run])

@@ -8,6 +8,7 @@ from typer import Argument, Option, Typer
 import workbench
 from workbench.commands.options import Columns, Runs, Words, overrides_of
 from workbench.commands.output import echo, print_table
+from workbench.errors import SettingError
 from workbench.files import reraise_os_error
 
 compare_app = Typer()
@@ -39,6 +40,12 @@ def compare(
     Prints for each suite the scores with their intervals, differences from the baseline, paired
     tests after Holm's correction, and the smallest detectable difference.
     """
+    # Refused before an encoder is loaded, which may take minutes.
+    for path in filter(None, [html, latex, csv]):
+        if not path.absolute().parent.is_dir() or str(path) in systems:
+            raise SettingError(
+                f"{path} cannot be written: give a file in a folder that exists, which is no source"
+            )
     names = [overrides_of([f"encoder={name}"], runs)["encoder"] for name in systems]
     roles = workbench.data.parse_columns(columns)
     compared = workbench.views.compare_systems(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.data import Pairs, checksum_here, load_pairs
-from workbench.errors import DataError
+from workbench.errors import DataError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
 from workbench.files import OWN_FILES, set_name
 from workbench.runs import Run, read_row
@@ -34,7 +34,7 @@ Datasets = dict[str, tuple[str | None, Pairs]]
 
 def compare_systems(
     sources: Encoders,
-    on: Sequence[str] = (),
+    on: Sequence[str] | str = (),
     *,
     runs_root: str | Path = "runs",
     columns: Any = None,
@@ -55,9 +55,12 @@ def compare_systems(
 
     The baseline of a folder of runs is the first SimCSE, otherwise the first label.
     """
+    if isinstance(sources, str | Path):
+        sources = [sources]
+    on = [on] if isinstance(on, str) else on
     scores = read_systems(sources, on, runs_root=runs_root, columns=columns)
     # A folder of runs has no first system that anybody chose.
-    if not baseline and isinstance(sources, str | Path):
+    if not baseline and sources is not None and len(sources) == 1:
         baseline = run_tables.default_baseline(list(scores.reports))
     suites = [set_name(name) for name in on if set_name(name) in scores.suites]
     return compare_scores(scores, suites=suites, baseline=baseline, alpha=alpha, samples=samples)
@@ -65,7 +68,7 @@ def compare_systems(
 
 def read_systems(
     sources: Encoders,
-    on: Sequence[str] = (),
+    on: Sequence[str] | str = (),
     *,
     runs_root: str | Path = "runs",
     columns: Any = None,
@@ -86,6 +89,7 @@ def read_systems(
     Raises:
         DataError, RunError, EncoderError: A source cannot be read, or has other pairs.
     """
+    on = [on] if isinstance(on, str) else on
     # A mapping names its encoders; everything else has names of its own.
     sources_of = {label: str(source) for label, source in label_encoders(sources).items()}
     # Files of scores are read together: each may hold one system of the same pairs.
@@ -95,6 +99,11 @@ def read_systems(
         for label, name in sources_of.items()
         if label not in files and Path(name).is_file()
     }
+    if trec and not on:
+        raise SettingError(
+            f"{next(iter(trec.values()))} is read as a TREC run file, which needs judgements: give "
+            "them with --on FILE, or name a file of scores .csv, .tsv, .jsonl or .parquet"
+        )
     first_on = on[0] if on else None
     parts: dict[str, SystemScores] = {}
     encoders = {}
@@ -104,7 +113,7 @@ def read_systems(
                 parts[label] = read_score_file([*files.values()], on=first_on, columns=columns)
         elif label in trec:
             if label == next(iter(trec)):
-                parts[label] = read_runs([*trec.values()], first_on or "")
+                parts[label] = read_runs([*trec.values()], on[0])
         elif any(Path(name).glob(_PREDICTIONS)):
             parts[label] = read_mteb(name, on=first_on)
         elif runs := _runs_of(name, runs_root):
