@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from differences import Difference, Row, adjusted_p, difference, forest, p_text
+from differences import Difference, Row, adjusted_p, difference, forest
 from english import RESULTS, ROWS
 from list_tables import list_tables
 from order import QUESTIONS
@@ -25,6 +25,7 @@ from order_tables import gains, read_cells, study_table, values_table
 
 from workbench.files import project_path
 from workbench.metrics import seed_spread
+from workbench.systems import p_text
 
 PROJECT = project_path("data").parent
 DOCS = PROJECT / "docs"

@@ -105,12 +105,6 @@ def adjusted_p(rows: list[Row]) -> dict[int, float]:
     return dict(zip(map(id, rows), corrected.tolist(), strict=True))
 
 
-def p_text(p: float) -> str:
-    if np.isnan(p):
-        return ""
-    return "< .001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
-
-
 def forest(rows: list[Row], adjusted: dict[int, float], named: bool = False) -> str:
     """Draw the differences over three seeds or starts and more with their intervals.
 

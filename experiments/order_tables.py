@@ -9,10 +9,11 @@ from itertools import product
 from typing import NamedTuple
 
 import pandas as pd
-from differences import Row, adjusted_p, difference, p_text
+from differences import Row, adjusted_p, difference
 from order import FINAL_SEEDS, RESULTS
 
 from workbench.metrics import seed_spread
+from workbench.systems import p_text
 
 CELL = ["start", "pooling", "teacher", "beside"]
 OTHERS = {

@@ -51,13 +51,14 @@ def compare(
     compared = workbench.views.compare_systems(
         names, on or [], runs_root=runs, columns=roles, baseline=baseline
     )
-    with reraise_os_error(html or latex or csv or Path(), "another file"):
-        if html:
-            workbench.views.comparison_page(html, compared)
-        if latex:
-            latex.write_text(compared.to_latex(), encoding="utf-8")
-        if csv:
-            compared.table.to_csv(csv, index=False)
+    for path, write in [
+        (html, lambda path: workbench.views.comparison_page(path, compared)),
+        (latex, lambda path: path.write_text(compared.to_latex(), encoding="utf-8")),
+        (csv, lambda path: compared.table.to_csv(path, index=False)),
+    ]:
+        if path:
+            with reraise_os_error(path, "another file"):
+                write(path)
     if as_json:
         echo(compared.to_json())
         return

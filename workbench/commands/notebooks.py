@@ -83,7 +83,7 @@ def look(  # noqa: PLR0917
             "give either --html FILE.html or --notebook FILE.ipynb, in a folder that "
             f"exists, not {output}"
         )
-    on = on or ("stsb-test" if workbench.data.checksum_here("stsb-test") else "ladders-all")
+    on = on or workbench.data.default_suite()
     roles = workbench.data.parse_columns(columns)
     pairs = workbench.data.load_pairs(on, columns=roles)
     models = models or ["english-encoder", WORDS]

@@ -17,6 +17,7 @@ from workbench.data._check import (
 )
 from workbench.data._loading import (
     checksum_here as checksum_here,
+    default_suite as default_suite,
     kinds_of as kinds_of,
     load_data as load_data,
     load_dev as load_dev,

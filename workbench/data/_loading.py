@@ -188,6 +188,11 @@ def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
     return suites
 
 
+def default_suite() -> str:
+    """Return the scored pairs that are shown if none are named: those of English that are here."""
+    return "stsb-test" if checksum_here("stsb-test") else "ladders-all"
+
+
 def own_columns(name: str | Path, columns: Roles) -> Columns:
     """Return those of the settings' columns that your own file has; None for any other set.
 

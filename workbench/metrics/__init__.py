@@ -35,6 +35,7 @@ from workbench.metrics.significance import (
     hierarchical_p as hierarchical_p,
     holm as holm,
     mean_over_sets as mean_over_sets,
+    percentile_interval as percentile_interval,
     permutation_test as permutation_test,
     permutation_tests as permutation_tests,
     seed_interval as seed_interval,

@@ -80,10 +80,18 @@ def bootstrap_interval(
         second = paired_numbers(gold, other)[1]
         value -= mean_over_sets(truth, second, sets=sets, measure=measure)
         values -= bootstrap_values(truth, second, **options)  # of the same resamples
+    return percentile_interval(value, values)
+
+
+def percentile_interval(value: float, resampled: ndarray) -> Interval:
+    """Return a value with the ends of the middle 95% of its resamples.
+
+    Undefined resamples are left out; the ends are nan if most are undefined.
+    """
     # A constant resample has no correlation; a few of them may be dropped, most of them not.
-    if np.isnan(value) or np.mean(np.isnan(values)) > 0.5:
+    if np.isnan(value) or np.mean(np.isnan(resampled)) > 0.5:
         return Interval(value, math.nan, math.nan)
-    low, high = np.nanquantile(values, [_LOW, _HIGH]).tolist()
+    low, high = np.nanquantile(resampled, [_LOW, _HIGH]).tolist()
     return Interval(value, low, high)
 
 

@@ -15,4 +15,4 @@ from workbench.systems._trec import (
     read_runs as read_runs,
     write_trec as write_trec,
 )
-from workbench.systems._verdicts import SystemComparison as SystemComparison
+from workbench.systems._verdicts import SystemComparison as SystemComparison, p_text as p_text

@@ -23,6 +23,7 @@ from workbench.metrics import (
     hierarchical_p,
     holm,
     mean_over_sets,
+    percentile_interval,
     permutation_test,
     retrieval_metrics,
     seed_spread,
@@ -32,7 +33,6 @@ from workbench.metrics import (
 from workbench.systems._scores import SystemScores, metrics_of
 from workbench.systems._verdicts import SystemComparison
 
-_ENDS = [0.025, 0.975]  # of a 95% interval, as shares of the distribution
 # A true difference of so many standard deviations over pairs is detected in 80 of 100 cases: the
 # normal quantiles of 0.975 and 0.8.
 _DETECTED = 1.959964 + 0.841621
@@ -283,9 +283,4 @@ def _interval(values: np.ndarray, draws: np.ndarray) -> Interval:
     """Return the mean with its 95% interval over seeds and pairs, or over pairs for one seed."""
     if len(values) > 1:
         return hierarchical_interval(values, draws)
-    value = float(values[0])
-    # A constant resample has no correlation; a few of them may be dropped, most of them not.
-    if math.isnan(value) or np.isnan(draws).mean() > 0.5:
-        return Interval(value, math.nan, math.nan)
-    low, high = np.nanquantile(draws, _ENDS).tolist()
-    return Interval(value, low, high)
+    return percentile_interval(float(values[0]), draws[0])

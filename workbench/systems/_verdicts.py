@@ -80,7 +80,7 @@ class SystemComparison:
                 f"{100 * row['smallest']:.1f} would be seen in 80 of 100 cases."
             )
         word = "better" if row["difference"] > 0 else "worse"
-        p = _p_text(row["adjusted"])
+        p = p_text(row["adjusted"])
         return f"{row['system']} is {word} than {self.baseline} on {row['suite']}: {result}, p {p}."
 
     def tables(self) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -117,7 +117,7 @@ class SystemComparison:
             texts[f"to {self.baseline}"] = _points(rows["difference"], "+.1f")
             # A column cannot have the name of another.
             texts["its 95% interval"] = _ranges(rows["difference_low"], rows["difference_high"])
-            texts["p"] = rows["adjusted"].map(_p_text)
+            texts["p"] = rows["adjusted"].map(p_text)
             texts["smallest detectable"] = _points(rows["smallest"])
         # Such as KCC where no sentence is in four pairs.
         has_text = (texts != "").any()
@@ -162,7 +162,7 @@ class SystemComparison:
         return json.dumps(content, indent=1, ensure_ascii=False)
 
 
-def _p_text(p: float) -> str:
+def p_text(p: float) -> str:
     # As journals write it: without the 0, which every p begins with.
     if pd.isna(p):
         return ""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.data import Pairs, checksum_here, load_pairs
+from workbench.data import Pairs, default_suite, load_pairs
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
 from workbench.files import OWN_FILES, set_name
@@ -197,7 +197,7 @@ def _datasets(on: Sequence[str], parts: dict[str, SystemScores], columns: Any) -
     others = {suite: pairs for part in parts.values() for suite, pairs in part.pairs.items()}
     if others:
         return {suite: (None, pairs) for suite, pairs in others.items()}
-    name = "stsb-test" if checksum_here("stsb-test") else "ladders-all"
+    name = default_suite()
     return {name: (name, load_pairs(name))}
 
 
@@ -224,14 +224,12 @@ def _runs_of(name: str, root: str | Path) -> dict[str, list[Run]]:
         rows = run_tables.finished_rows(folder)
     else:
         rows = run_tables.finished_rows(root) if Path(root).is_dir() else []
-        labels = run_tables.label_runs(rows)
-        rows = [row for row, label in zip(rows, labels, strict=True) if label == name]
-        # The label depends on the other runs, so it is kept.
-        return {name: _by_seed(name, rows)} if rows else {}
-    groups: dict[str, list[Any]] = {}
+    groups = defaultdict[str, list[Any]](list)
     for row, label in zip(rows, run_tables.label_runs(rows), strict=True):
-        groups.setdefault(label, []).append(row)
-    runs = {label: _by_seed(label, groups[label]) for label in sorted(groups)}
+        groups[label].append(row)
+    # The label depends on the other runs under the root, so it is that of all of them.
+    chosen = sorted(groups) if folder.is_dir() else [label for label in groups if label == name]
+    runs = {label: _by_seed(label, groups[label]) for label in chosen}
     return {label: own for label, own in runs.items() if own}
 
 
