@@ -24,8 +24,8 @@ from workbench.errors import EncoderError
 from workbench.methods import METHODS, rank_vectors
 from workbench.methods.base import Method
 from workbench.training import fit
-from workbench.training._loop import _take_step, _to_device
 from workbench.training._plan import Plan
+from workbench.training._step import TrainingStep, to_device
 
 pytestmark = pytest.mark.usefixtures("no_type_checks")  # which torch.compile cannot trace
 META = torch.device("meta")
@@ -168,7 +168,7 @@ def test_no_step_waits_for_the_device(
         optimizer=optimizer, scaler=torch.amp.GradScaler("meta", enabled=False)
     )
     with Watch():
-        terms = _take_step(method, method, Plan(method.config, 12), state, 0)
+        terms = TrainingStep(method, method, Plan(method.config, 12), state)(0)
     assert {term.device for term in terms.values()} == {META}
     assert terms.keys()
 
@@ -200,8 +200,8 @@ def test_what_waits_is_noticed(monkeypatch: pytest.MonkeyPatch, build: Any) -> N
 def test_forward_and_loss_are_one_graph(build: Any, name: str, form: dict[str, Any]) -> None:
     method, compiler = build(name, form), {"backend": "aot_eager", "fullgraph": True}
     torch._dynamo.reset()
-    terms = torch.compile(method, **compiler)(_to_device(method.collate(range(8)), META))
-    assert terms.keys() == method(_to_device(method.collate(range(8)), META)).keys()
+    terms = torch.compile(method, **compiler)(to_device(method.collate(range(8)), META))
+    assert terms.keys() == method(to_device(method.collate(range(8)), META)).keys()
 
 
 @pytest.mark.parametrize("kinds", [1, 3, None])

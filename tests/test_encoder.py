@@ -96,7 +96,7 @@ def test_batches_padded_to_a_multiple_stay_within_the_positions(
     ]
     expected = encoder.encode(sentences)
     # 40 positions are no multiple of 16: rounded up, the longest sentence would take 48.
-    monkeypatch.setattr(_model, "_MULTIPLES", {"cpu": 16})
+    monkeypatch.setattr(_model, "MULTIPLES", {"cpu": 16})
     assert_close(encoder.encode(sentences), expected, **CLOSE)
 
 

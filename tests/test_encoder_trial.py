@@ -95,7 +95,7 @@ def test_kinds_without_a_trial_would_pass_it(
     monkeypatch.setattr(_loading, "TRIED", frozenset())
     tried = load(folder)
     assert tried.max_seq_length == encoder.max_seq_length
-    assert not tried._reads_padding
+    assert not tried.reads_padding
     vectors = encoder.encode([SHORT, " ".join(WORDS * 40)])
     assert torch.allclose(vectors[0], encoder.encode(SHORT), atol=1e-5)
 

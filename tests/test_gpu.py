@@ -33,9 +33,9 @@ from workbench.methods.simcse import SimCSE
 from workbench.metrics import spearman
 from workbench.runs import Run
 from workbench.training import fit
-from workbench.training._loop import _take_step, _to_device
 from workbench.training._plan import Plan
 from workbench.training._state import State
+from workbench.training._step import TrainingStep, to_device
 
 DEVICE = os.environ.get("WORKBENCH_GPU_TESTS") or "cuda"
 if DEVICE == "cuda" and not torch.cuda.is_available():
@@ -356,10 +356,11 @@ def test_mini_batches_save_memory(start: Path) -> None:
         method.prepare(data)
         method.to(DEVICE).train()
         plan, state = Plan(method.config, len(data)), State(Path("unused"), method)
-        _take_step(method, method, plan, state, 0)  # warms up
+        take_step = TrainingStep(method, method, plan, state)
+        take_step(0)  # warms up
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        _take_step(method, method, plan, state, 1)
+        take_step(1)
         peaks[value] = (torch.cuda.max_memory_allocated() - before) / 2**20
         name = f"peak memory that a SimCSE step of 512 sentences adds, {HALF}, {setting}={value}"
         FIGURES.append((name, f"{peaks[value]:.0f} MiB"))
@@ -385,9 +386,10 @@ def test_no_forward_waits_for_the_device_and_losses_are_those_of_a_cpu(  # noqa:
         options = {"device": place, "dropout": 0.0, "precision": precision}
         method = prepared(name, form, spread_encoder, wide_teacher, *sets, **options).train()
         plan, state, steps = Plan(method.config, 12), State(Path("unused"), method), []
+        take_step = TrainingStep(method, method, plan, state)
         for step in range(3):
             torch.manual_seed(plan.seed(step))
-            batch = _to_device(method.collate(plan.rows(step)), method.encoder.device)
+            batch = to_device(method.collate(plan.rows(step)), method.encoder.device)
             if place == "cuda":
                 torch.cuda.set_sync_debug_mode("error")
             try:
@@ -397,7 +399,7 @@ def test_no_forward_waits_for_the_device_and_losses_are_those_of_a_cpu(  # noqa:
                 if place == "cuda":
                     torch.cuda.set_sync_debug_mode("default")
             steps.append({term: float(value.detach()) for term, value in terms.items()})
-            _take_step(method, method, plan, state, step)
+            take_step(step)
         found.append(steps)
     for step, (on_cpu, here, in_half) in enumerate(zip(*found, strict=True)):
         assert here == pytest.approx(on_cpu, rel=(1e-4, 1e-3, 1e-2)[step], abs=1e-6), step

@@ -144,6 +144,9 @@ class TrainingConfig(Settings):
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """auto: steps and dev in bf16 if the hardware multiplies it fast, all else in fp32; fp16 needs
     a GPU"""
+    cuda_graphs: bool = False
+    """a GPU replays recorded steps, which saves the launch of each kernel; false: docs/gpu.md says
+    what was measured"""
     mini_batch_size: Annotated[Count | None, Unit("texts")] = None
     """texts that the encoder reads at a time, each chunk twice: the whole batch's loss in the
     memory of one chunk"""

@@ -7,7 +7,7 @@ from workbench.encoder._loading import (
     has_no_dropout as has_no_dropout,
     weights_checksum as weights_checksum,
 )
-from workbench.encoder._model import Encoder as Encoder
+from workbench.encoder._model import MULTIPLES as MULTIPLES, Encoder as Encoder
 from workbench.encoder._publishing import push_folder as push_folder, push_run as push_run
 from workbench.encoder._saving import Card as Card, replace_encoder as replace_encoder
 from workbench.encoder._tokens import TokenRows as TokenRows

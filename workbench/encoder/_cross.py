@@ -38,7 +38,7 @@ class CrossEncoder(Encoder):
         A larger score means more similar.
         """
         inputs = {name: rows.to(self.device) for name, rows in batch.items()}
-        if self._reads_padding:
+        if self.reads_padding:
             return apply_by_length(lambda **rows: self.backbone(**rows).logits, inputs).squeeze(-1)
         return self.backbone(**inputs).logits.squeeze(-1)
 

@@ -47,7 +47,7 @@ _LOG = logging.getLogger("workbench")
 _CLS = EncodingSpec("cls")
 _CPU_TOKENS = 1024  # padded tokens per batch on a CPU (benchmarks/encode.py)
 # Tensor cores work on multiples of 8; elsewhere the extra tokens would only cost.
-_MULTIPLES = {"cuda": 8}
+MULTIPLES = {"cuda": 8}
 
 
 class Encoder(nn.Module):
@@ -59,6 +59,7 @@ class Encoder(nn.Module):
     source: origin of the checkpoint, with the commit if on the hub.
     precision: that of `encode` and `score`.
     training_precision: that of `autocast`, for training steps.
+    reads_padding: its attention reads padding, so that rows of one length are computed together.
     """
 
     _is_classifier: ClassVar[bool] = False
@@ -88,7 +89,7 @@ class Encoder(nn.Module):
             )
         place, self.training_precision = choose_hardware(device, precision)
         self.precision = "fp32" if precision == "auto" else precision
-        backbone, self.tokenizer, positions, self._reads_padding = load_parts(
+        backbone, self.tokenizer, positions, self.reads_padding = load_parts(
             checkpoint,
             spec.pooling,
             dropout=dropout,
@@ -286,7 +287,7 @@ class Encoder(nn.Module):
         ids = batch["input_ids"].to(self.device)
         mask = batch["attention_mask"].to(self.device)
         inputs = {"input_ids": ids, "attention_mask": mask}
-        if self._reads_padding:
+        if self.reads_padding:
             # Layers become a dimension, because a batch of one length returns one tensor.
             states = apply_by_length(
                 lambda **rows: torch.stack([*self._run_backbone(**rows)], dim=2), inputs
@@ -373,7 +374,7 @@ class Encoder(nn.Module):
             _LOG.warning(text, cut, len(distinct), self.max_seq_length)
         vectors = torch.empty(len(rows), self.dimension)
         skipped = self._count_skipped(prompt)
-        multiple = _MULTIPLES.get(self.device.type, 1)
+        multiple = MULTIPLES.get(self.device.type, 1)
 
         def batch_of(index: np.ndarray) -> dict[str, Any]:
             batch = rows.batch(index, multiple=multiple, most=self.max_seq_length)

@@ -1,7 +1,8 @@
 """The interface between methods and the trainer, and the parts of contrastive methods."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +18,7 @@ from transformers import set_seed
 from workbench.checkpoints import Checkpoint, EncodingSpec, find_checkpoint
 from workbench.config import ContrastiveConfig, TrainingConfig
 from workbench.data import Pairs, Sentences
-from workbench.encoder import Card, Encoder, TokenRows, has_no_dropout, unit_rows, weights_checksum
+from workbench.encoder import MULTIPLES, Card, Encoder, TokenRows, has_no_dropout, unit_rows, weights_checksum
 from workbench.errors import DataError, EncoderError
 from workbench.losses import Embeddings
 from workbench.methods.distributed import gather_rows
@@ -30,6 +31,7 @@ _DROPOUT = 0.1  # BERT's own rate, the best of SimCSE's table 2
 Batch = dict[str, Any]
 Terms = dict[str, Tensor]  # weighted losses by name
 Inputs = dict[str, tuple[str, str]]  # role -> source, sha256
+Observed = dict[str, list[Tensor]]  # name -> value of each step
 
 
 class Method(nn.Module):
@@ -48,7 +50,9 @@ class Method(nn.Module):
         # train-only layer. Two runs of one seed begin equal, whatever was computed before.
         set_seed(config.seed)
         self.config = config
-        self._observed: dict[str, list[Tensor]] = {}
+        self._observed: Observed = {}
+        # Whether batches have few shapes and nothing else that changes (`TrainingStep`).
+        self.has_static_shapes = False
         options: dict[str, Any] = {
             "train_length": config.max_seq_length,
             "new_pooler": True,
@@ -119,6 +123,15 @@ class Method(nn.Module):
         """Return weighted loss terms by name: the trainer minimises their sum and logs each."""
         raise NotImplementedError
 
+    def pad(self, tokens: TokenRows, rows: Sequence[int] | np.ndarray) -> Batch:
+        """Return the tokens of these rows, for `embed`."""
+        if not self.has_static_shapes:
+            return tokens.batch(rows)
+        multiple = MULTIPLES.get(self.encoder.device.type, 1)
+        batch = tokens.batch(rows, multiple=multiple, most=self.encoder.train_length)
+        del batch["lengths"]
+        return batch
+
     def embed(self, tokens: Batch) -> Float[Tensor, "n *width"]:
         """Return the encoder's vectors for the rows of `tokens`, with gradient, for `forward`.
 
@@ -169,6 +182,16 @@ class Method(nn.Module):
         """
         for name, value in values.items():
             self._observed.setdefault(name, []).append(value.detach())
+
+    @contextmanager
+    def observed_apart(self) -> Iterator[Observed]:
+        """Collect what is observed in this context, apart from the history."""
+        kept = self._observed
+        self._observed = apart = {}
+        try:
+            yield apart
+        finally:
+            self._observed = kept
 
     def observations(self) -> dict[str, float]:
         """Return what was observed since the last call: flags (bool) counted, numbers averaged."""
@@ -251,10 +274,10 @@ class ContrastiveMethod(Method):
 
     def token_batch(self, tokens: TokenRows, rows: Sequence[int] | np.ndarray) -> Batch:
         """Return the tokens of these rows, for `embed` and `mlm_terms`, which masks words here."""
-        batch = tokens.batch(rows)
+        batch = self.pad(tokens, rows)
         if not self.words:
             return batch
-        return batch | self.words.mask(batch["input_ids"])
+        return batch | self.words.mask(batch["input_ids"], static=self.has_static_shapes)
 
     def crop_batch(self, sentences: list[str], least_share: float) -> Batch:
         """Return the tokens of two random runs of each sentence's words, view by view.

@@ -128,7 +128,7 @@ class CoSENT(Method):
         else:
             # All first sentences, then all second ones (and third ones of triplets).
             starts = len(self.target) * np.arange(len(self.texts))
-            batch["tokens"] = self.tokens.batch(np.add.outer(starts, rows).ravel())
+            batch["tokens"] = self.pad(self.tokens, np.add.outer(starts, rows).ravel())
         return batch
 
     def forward(self, batch: Batch) -> Terms:

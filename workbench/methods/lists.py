@@ -19,6 +19,7 @@ from workbench.methods.distributed import gather_rows, max_over_processes
 from workbench.metrics import ranking_groups
 
 _LOG = logging.getLogger("workbench")
+_TEXTS, _TARGETS = 32, 8  # numbers are rounded up to these multiples for replayed steps
 _TOP_GRADE = 5.0  # the top of the scale on which the gain 2^gold - 1 is computed
 
 
@@ -73,13 +74,21 @@ class Lists(Method):
         texts, index = np.unique(np.concatenate(lists), return_inverse=True)
         ends = np.cumsum([len(members) for members in lists])
         index_of_list = [torch.from_numpy(part) for part in np.split(index, ends[:-1])]
-        gold = [torch.from_numpy(self.gold[row]) for row in rows]
+        targets = pad_sequence([part[1:] for part in index_of_list], batch_first=True)
+        golds = [torch.from_numpy(self.gold[row]) for row in rows]
+        gold = pad_sequence(golds, batch_first=True, padding_value=-torch.inf)
+        if self.has_static_shapes:
+            # Texts and targets that no loss reads, so that batches have few shapes.
+            texts = np.pad(texts, (0, -len(texts) % _TEXTS), mode="edge")
+            missing = -gold.shape[1] % _TARGETS
+            targets = pad(targets, (0, missing))
+            gold = pad(gold, (0, missing), value=-torch.inf)
         return {
-            "tokens": self.tokens.batch(texts),
+            "tokens": self.pad(self.tokens, texts),
             "queries": torch.stack([part[0] for part in index_of_list]),
             # Where gold is -inf, any row will do.
-            "targets": pad_sequence([part[1:] for part in index_of_list], batch_first=True),
-            "gold": pad_sequence(gold, batch_first=True, padding_value=-torch.inf),
+            "targets": targets,
+            "gold": gold,
         }
 
     def forward(self, batch: Batch) -> Terms:

@@ -1,5 +1,6 @@
 """Guessing masked words, added to a contrastive loss where the papers report transfer tasks."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,8 @@ from workbench.encoder import Encoder
 from workbench.errors import EncoderError
 from workbench.losses import full_precision
 
+_NOT_CHOSEN = -100
+_BUCKET = 128  # a count of chosen words is rounded up to its multiple
 CHOSEN, MASKED, RANDOM = 0.15, 0.8, 0.1  # of all words; of the chosen ones (BERT sec. 3.1)
 
 
@@ -36,11 +39,11 @@ class MaskedLanguageModel(nn.Module):
         self.mask_id, self.vocabulary = tokenizer.mask_token_id, len(tokenizer)
         self.special = torch.tensor(tokenizer.all_special_ids)
 
-    def mask(self, words: Int[Tensor, "n l"]) -> dict[str, Any]:
+    def mask(self, words: Int[Tensor, "n l"], *, static: bool = False) -> dict[str, Any]:
         """Replace chosen words, and say which.
 
         Returns "masked", the ids with chosen words replaced; "chosen" [n, l]; and "counts", how
-        many in each row.
+        many in each row, or with `static` one number for the batch, rounded up to few values.
 
         Drawn from torch's generator for a batch on the CPU: the same seed masks the same words for
         any device.
@@ -53,7 +56,11 @@ class MaskedLanguageModel(nn.Module):
         is_random = chosen & (fate >= MASKED) & (fate < MASKED + RANDOM)
         ids = torch.where(is_masked, self.mask_id, words)
         ids = torch.where(is_random, drawn, ids)
-        return {"masked": ids, "chosen": chosen, "counts": chosen.sum(dim=1).tolist()}
+        counts = chosen.sum(dim=1).tolist()
+        if static:
+            rounded = math.ceil(sum(counts) / _BUCKET) * _BUCKET
+            counts = [min(rounded, chosen.numel())]
+        return {"masked": ids, "chosen": chosen, "counts": counts}
 
     def forward(
         self, read: Callable[[dict[str, Any]], Tensor], batch: dict[str, Any]
@@ -68,10 +75,14 @@ class MaskedLanguageModel(nn.Module):
         order = batch["chosen"].flatten().byte().argsort(descending=True, stable=True)
         index = order[:count]
         logits = self.head(states.flatten(0, 1)[index])
-        return _summed_losses(logits, batch["input_ids"].flatten()[index])
+        # A rounded count also takes words that were not chosen: they have no loss.
+        chosen = batch["chosen"].flatten()[index]
+        words = batch["input_ids"].flatten()[index]
+        return _summed_losses(logits, torch.where(chosen, words, _NOT_CHOSEN))
 
 
 @full_precision
 def _summed_losses(logits: Float[Tensor, "m v"], words: Int[Tensor, " m"]) -> Float[Tensor, "1 2"]:
-    loss = functional.cross_entropy(logits, words, reduction="sum")
-    return torch.stack([loss, torch.full_like(loss, len(words))])[None]
+    loss = functional.cross_entropy(logits, words, reduction="sum", ignore_index=_NOT_CHOSEN)
+    count = (words != _NOT_CHOSEN).sum()
+    return torch.stack([loss, count.to(loss.dtype)])[None]

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError, RunError
-from workbench.methods.base import Method, Terms
+from workbench.methods.base import Method
 from workbench.methods.distributed import max_over_processes, process_count, process_rank
 from workbench.printing import steady_stdout
 from workbench.runs import Run
@@ -25,6 +25,7 @@ from workbench.training._memory import HeapTrimmer
 from workbench.training._plan import Plan
 from workbench.training._record import Record
 from workbench.training._state import State
+from workbench.training._step import Recorder, TrainingStep, choose_recorder
 
 _LOG = logging.getLogger("workbench")
 _MIN_STEPS = 30  # fewer cause a warning
@@ -118,7 +119,9 @@ def _fit_here(
         saved_run.record(method.inputs())
     with tempfile.TemporaryDirectory() as scratch:
         folder = run.path if run else Path(scratch)
-        state = State(folder / "checkpoint" / "state.safetensors", method)
+        recorder, steps_run = choose_recorder(method)
+        method.has_static_shapes = recorder is not None
+        state = State(folder / "checkpoint" / "state.safetensors", method, recorded=bool(recorder))
         step, rows = state.load()
         if run and step == 0 and weights_checksum(method.encoder) != method.starting_weights:
             raise RunError(
@@ -131,6 +134,7 @@ def _fit_here(
                 device=f"cuda: {torch.cuda.get_device_name(device)}" if is_cuda else device.type,
                 precision=method.encoder.training_precision,
                 threads=torch.get_num_threads(),
+                steps_run=steps_run,
                 trained=False,
             )
         if step == 0 and prints and config.recipe:
@@ -141,7 +145,7 @@ def _fit_here(
         with open_tracker(config, saved_run) as trackers:
             progress = [Progress(step, plan.steps)] if prints else []
             record = Record(method, dev, folder, rows, [*progress, *trackers, *callbacks])
-            _train(method, plan, record, state, step, saves_state=bool(run))
+            _train(method, plan, record, state, recorder, step, saves_state=bool(run))
         if plan.world > 1:
             torch.distributed.barrier()  # the first process may still be writing
         if dev is not None:
@@ -162,8 +166,15 @@ def _fit_here(
         return history
 
 
-def _train(
-    method: Method, plan: Plan, record: Record, state: State, step: int, *, saves_state: bool
+def _train(  # noqa: PLR0917 - the parts of one training
+    method: Method,
+    plan: Plan,
+    record: Record,
+    state: State,
+    recorder: Recorder | None,
+    step: int,
+    *,
+    saves_state: bool,
 ) -> None:
     """Take the steps after `step`, until the end of the plan or a reason to stop."""
     config = method.config
@@ -173,10 +184,11 @@ def _train(
     method.train()
     if step == 0 and record.dev is not None:
         record.write({"step": 0} | record.evaluate(0))
+    take_step = TrainingStep(method, model, plan, state, recorder)
     heap = HeapTrimmer()
     ended = step >= plan.steps or bool(record.reason_to_stop())
     while not ended:
-        record.add(_take_step(method, model, plan, state, step))
+        record.add(take_step(step))
         step += 1
         heap.after_step()
 
@@ -205,41 +217,3 @@ def _train(
             record.flush()
             state.save(step, record.rows)
     record.flush()
-
-
-def _take_step(method: Method, model: nn.Module, plan: Plan, state: State, step: int) -> Terms:
-    """Take one step and return its loss terms. Nothing here waits for the device."""
-    encoder = method.encoder
-    optimizer = state.optimizer
-    scaler = state.scaler  # of losses in fp16; in other precisions it does nothing
-    torch.manual_seed(plan.seed(step))  # of dropout masks and crops
-    for group in optimizer.param_groups:
-        group["lr"] = plan.rate(step)
-    with encoder.autocast():
-        batch = method.collate(plan.rows(step))
-        terms = model(_to_device(batch, encoder.device))
-    loss = torch.stack(list(terms.values())).sum()
-    scaler.scale(loss).backward()
-    # Gradients are clipped at their own size, not at that of the scaled loss.
-    scaler.unscale_(optimizer)
-    nn.utils.clip_grad_norm_(method.parameters(), method.config.max_grad_norm)
-    scaler.step(optimizer)
-    scaler.update()
-    optimizer.zero_grad()
-    return terms
-
-
-def _to_device(batch: Any, device: torch.device) -> Any:
-    """Return a batch on the device.
-
-    It is copied from pinned memory, while the device goes on computing.
-    """
-    if isinstance(batch, Tensor):
-        if device.type == "cuda":
-            batch = batch.pin_memory()
-        return batch.to(device, non_blocking=True)
-    if isinstance(batch, dict):
-        return {name: _to_device(part, device) for name, part in batch.items()}
-    if isinstance(batch, (list, tuple)):
-        return [_to_device(part, device) for part in batch]
-    return batch

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -17,12 +18,12 @@ from workbench.training._listeners import Row
 class State:
     """Weights, AdamW's moments, the step and the history so far, in one file."""
 
-    def __init__(self, path: Path, method: Method) -> None:
+    def __init__(self, path: Path, method: Method, *, recorded: bool = False) -> None:
         config = method.config
         encoder = method.encoder
         self.path = path
         self.settings = f"{config.method}/{config.digest()}-s{config.seed}"
-        self.optimizer = _make_optimizer(method)
+        self.optimizer = _make_optimizer(method, recorded=recorded)
         is_fp16 = encoder.training_precision == "fp16"
         self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=is_fp16)
         # Dropout needs no state of a generator: its masks follow from seed and step (`Plan.seed`).
@@ -99,10 +100,10 @@ class State:
         return step, rows
 
 
-def _make_optimizer(method: Method) -> torch.optim.AdamW:
+def _make_optimizer(method: Method, *, recorded: bool) -> torch.optim.AdamW:
     """Return fused AdamW, whose weight decay is on matrices and embeddings only.
 
-    Biases (relative-position ones too) and norms do not decay.
+    Biases (relative-position ones too) and norms do not decay. recorded: Updates are replayed.
     """
     decaying = []
     others = []
@@ -113,4 +114,10 @@ def _make_optimizer(method: Method) -> torch.optim.AdamW:
         {"params": decaying, "weight_decay": method.config.weight_decay},
         {"params": others, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=method.config.learning_rate, fused=True)
+    rate: Any = method.config.learning_rate
+    device = method.encoder.device
+    in_graph = recorded and device.type == "cuda"
+    if in_graph:
+        # A number would be recorded as it is; one on the device is filled before each replay.
+        rate = torch.tensor(rate, device=device)
+    return torch.optim.AdamW(groups, lr=rate, fused=True, capturable=in_graph)
