@@ -106,7 +106,7 @@ def compare_with_trainer(encoder: str, data: Sentences, rounds: int, steps: int 
         SentenceTransformerTrainer,
         SentenceTransformerTrainingArguments,
     )
-    from sentence_transformers.losses import MultipleNegativesRankingLoss
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
     warnings.filterwarnings("ignore")
     # Neither side evaluates on dev or saves, so that only the steps are compared.

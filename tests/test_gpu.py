@@ -35,7 +35,7 @@ from workbench.runs import Run
 from workbench.training import fit
 from workbench.training._plan import Plan
 from workbench.training._state import State
-from workbench.training._step import TrainingStep, to_device
+from workbench.training._step import GraphRecorder, Recorder, TrainingStep, to_device
 
 DEVICE = os.environ.get("WORKBENCH_GPU_TESTS") or "cuda"
 if DEVICE == "cuda" and not torch.cuda.is_available():
@@ -264,48 +264,139 @@ def simcse(start: str | Path, **settings: Any) -> SimCSE:
     return SimCSE(SimCSEConfig.from_parameters("demo", 0, given | settings))
 
 
+def matrix_rate() -> float:
+    """Return the floating-point operations per second of a large matrix product: the ceiling."""
+    kind = torch.bfloat16 if HALF == "bf16" or not ON_GPU else torch.float16
+    size = 8192 if ON_GPU else 512
+    left, right = (torch.randn(size, size, device=DEVICE, dtype=kind) for _ in range(2))
+    repeats = 20 if ON_GPU else 2
+    torch.mm(left, right)  # warms up
+
+    def multiply() -> None:
+        for _ in range(repeats):
+            torch.mm(left, right)
+
+    return repeats * 2 * size**3 / seconds(multiply)
+
+
+def operations_per_token(encoder: Encoder) -> int:
+    """Return the operations of a forward pass: a product and a sum for each weight of a layer."""
+    layers = encoder.backbone.encoder.layer
+    return 2 * sum(weight.numel() for weight in layers.parameters() if weight.ndim == 2)
+
+
+def rate_of_steps(train: Callable[[int], Any]) -> float:
+    """Return the steps per second of a training, without its start and its end."""
+    few, many = (20, 220) if ON_GPU else (2, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        train(few)  # warms up
+        short, long = (seconds(lambda steps=steps: train(steps)) for steps in (few, many))
+    return (many - few) / (long - short)
+
+
 def test_report_the_speed_of_training(start: Path, tmp_path: Path) -> None:
     import sentence_transformers as st
     from datasets import Dataset
-    from sentence_transformers.losses import MultipleNegativesRankingLoss
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
     data = load_sentences("world", limit=15_000 if ON_GPU else 600, seed=0)
     pairs = Dataset.from_dict({"anchor": data.sentences, "positive": data.sentences})
-    precision, (few, many) = HALF if ON_GPU else "fp32", (20, 220) if ON_GPU else (2, 4)
+    precision = HALF if ON_GPU else "fp32"
+    options: dict[str, Any] = {"batch_size": 64, "pooling": "mean", "mlp": False}
+    options |= {"precision": precision, "logging_steps": 10**6}
 
-    def ours(steps: int) -> None:
-        options = {
-            "batch_size": 64,
-            "pooling": "mean",
-            "mlp": False,
-            "precision": precision,
-            "logging_steps": 10**6,
-        }
-        fit(simcse(start, **options, max_steps=steps), data, quiet=True)
+    def ours(steps: int, **more: Any) -> None:
+        fit(simcse(start, **options, **more, max_steps=steps), data, quiet=True)
 
-    def theirs(steps: int) -> None:
-        model = st.SentenceTransformer(str(start), device=DEVICE)
+    def theirs(steps: int, attention: str = "sdpa", **more: Any) -> None:
+        kwargs = {"attn_implementation": attention}
+        model = st.SentenceTransformer(str(start), device=DEVICE, model_kwargs=kwargs)
         model.max_seq_length = 32
         fixed: dict[str, Any] = {"save_strategy": "no", "report_to": "none", "disable_tqdm": True}
         fixed |= {"per_device_train_batch_size": 64, "use_cpu": not ON_GPU}
         fixed |= {precision: True} if precision != "fp32" else {}
-        options = st.SentenceTransformerTrainingArguments(
-            output_dir=str(tmp_path), max_steps=steps, **fixed
+        arguments = st.SentenceTransformerTrainingArguments(
+            output_dir=str(tmp_path), max_steps=steps, **fixed, **more
         )
         loss = MultipleNegativesRankingLoss(model)
         st.SentenceTransformerTrainer(
-            model=model, args=options, train_dataset=pairs, loss=loss
+            model=model, args=arguments, train_dataset=pairs, loss=loss
         ).train()
 
-    rates = []
-    for train in (ours, theirs):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            train(few)  # warms up
-            short, long = (seconds(lambda n=steps: train(n)) for steps in (few, many))  # noqa: B023 - called at once
-        rates.append((many - few) / (long - short))
-    text = f"{rates[0]:.1f}, sentence-transformers {rates[1]:.1f}, ratio {rates[0] / rates[1]:.2f}"
-    FIGURES.append((f"training, {precision}, SimCSE, batches of 64: steps per second", text))
+    trainings: dict[str, Callable[[int], Any]] = {
+        "launched": ours,
+        "replayed": lambda steps: ours(steps, cuda_graphs=True),
+        "sentence-transformers": theirs,
+    }
+    if ON_GPU:
+        trainings["sentence-transformers, compiled"] = lambda n: theirs(n, torch_compile=True)
+        flash = "flash_attention_2"
+        trainings["sentence-transformers, flash attention"] = lambda n: theirs(n, flash)
+    method = simcse(start, **options)
+    method.prepare(data)
+    tokens = 2 * 64 * float(method.tokens.lengths.mean())
+    # A backward pass costs twice a forward pass.
+    operations = 3 * operations_per_token(method.encoder) * tokens
+    ceiling = matrix_rate()
+    name = f"training, {precision}, SimCSE, batches of 64"
+    FIGURES.append(
+        (
+            f"{name}: operations of a step; ceiling per second (large product)",
+            f"{operations:.2e}; {ceiling:.2e}",
+        )
+    )
+    rates: dict[str, float] = {}
+    for kind, train in trainings.items():
+        try:
+            rates[kind] = rate_of_steps(train)
+        except Exception as problem:  # a kernel or a compiler is missing here
+            if kind in ("launched", "replayed", "sentence-transformers"):
+                raise
+            FIGURES.append((f"{name}, {kind}", f"does not run here: {str(problem)[:80]}"))
+            continue
+        ratio = rates[kind] / rates["launched"]
+        share = rates[kind] * operations / ceiling
+        text = f"{rates[kind]:.1f} steps/s, {ratio:.2f} of launched, {share:.1%} of the ceiling"
+        FIGURES.append((f"{name}, {kind}", text))
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), CASES, ids=lambda value: value if isinstance(value, str) else None
+)
+def test_replayed_steps_are_those_that_are_launched(  # noqa: PLR0917 - fixtures
+    spread_encoder: Path,
+    wide_teacher: Path,
+    sentences: Sentences,
+    graded: Pairs,
+    listed: Pairs,
+    triplets: Triplets,
+    name: str,
+    form: dict[str, Any],
+) -> None:
+    sets = [sentences, listed if name == "lists" else graded, triplets]
+    histories = []
+    for is_replayed in (False, True):
+        options = {"device": DEVICE, "precision": HALF, "max_steps": 20}
+        method = prepared(name, form, spread_encoder, wide_teacher, *sets, **options).train()
+        method.has_static_shapes = True
+        recorder = None
+        if is_replayed:
+            recorder = GraphRecorder(torch.device(DEVICE)) if ON_GPU else Recorder()
+        state = State(Path("unused"), method, recorded=is_replayed)
+        take_step = TrainingStep(method, method, Plan(method.config, 12), state, recorder)
+        terms = [take_step(step) for step in range(20)]
+        histories.append([sum(float(value.detach()) for value in one.values()) for one in terms])
+    launched, replayed = histories
+    np.testing.assert_allclose(replayed, launched, rtol=1e-2)
+    change = float(np.abs(np.subtract(replayed, launched)).max())
+    label = " ".join([name, *(f"{key}={value}" for key, value in form.items())])
+    FIGURES.append(
+        (
+            f"replayed against launched, 20 steps, {label}: largest difference of the loss",
+            f"{change:.1e}",
+        )
+    )
 
 
 def test_two_processes_train_as_one_does(tmp_path: Path) -> None:

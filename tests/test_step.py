@@ -32,7 +32,7 @@ AnyCase = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def build(
+def build(  # noqa: PLR0917 - fixtures
     spread_encoder: Path,
     wide_teacher: Path,
     sentences: Sentences,
@@ -98,9 +98,7 @@ def test_a_replay_that_reads_its_first_batch_again_would_be_noticed(
     expected = train(build("simcse", {}), None)
     monkeypatch.setattr(_step, "_copy_into", lambda buffers, batch: None)
     with pytest.raises(AssertionError):
-        torch.testing.assert_close(
-            train(build("simcse", {}), Recorded()), expected, rtol=0, atol=0
-        )
+        torch.testing.assert_close(train(build("simcse", {}), Recorded()), expected, rtol=0, atol=0)
 
 
 @AnyCase

@@ -18,7 +18,15 @@ from transformers import set_seed
 from workbench.checkpoints import Checkpoint, EncodingSpec, find_checkpoint
 from workbench.config import ContrastiveConfig, TrainingConfig
 from workbench.data import Pairs, Sentences
-from workbench.encoder import MULTIPLES, Card, Encoder, TokenRows, has_no_dropout, unit_rows, weights_checksum
+from workbench.encoder import (
+    MULTIPLES,
+    Card,
+    Encoder,
+    TokenRows,
+    has_no_dropout,
+    unit_rows,
+    weights_checksum,
+)
 from workbench.errors import DataError, EncoderError
 from workbench.losses import Embeddings
 from workbench.methods.distributed import gather_rows

@@ -129,14 +129,7 @@ def _fit_here(
                 "its start"
             )
         if saved_run:
-            is_cuda = device.type == "cuda"
-            saved_run.record(
-                device=f"cuda: {torch.cuda.get_device_name(device)}" if is_cuda else device.type,
-                precision=method.encoder.training_precision,
-                threads=torch.get_num_threads(),
-                steps_run=steps_run,
-                trained=False,
-            )
+            saved_run.record(**_hardware_facts(method), steps_run=steps_run, trained=False)
         if step == 0 and prints and config.recipe:
             print(config.recipe, flush=True)
         times = math.ceil(plan.steps / config.eval_steps)
@@ -164,6 +157,16 @@ def _fit_here(
         history = pd.DataFrame(record.rows)
         history.attrs["keep_start"] = config.keep_start
         return history
+
+
+def _hardware_facts(method: Method) -> dict[str, Any]:
+    device = method.encoder.device
+    is_cuda = device.type == "cuda"
+    return {
+        "device": f"cuda: {torch.cuda.get_device_name(device)}" if is_cuda else device.type,
+        "precision": method.encoder.training_precision,
+        "threads": torch.get_num_threads(),
+    }
 
 
 def _train(  # noqa: PLR0917 - the parts of one training
