@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain, islice, pairwise, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,7 @@ class Table:
 
     def is_numeric(self, column: str) -> bool:
         """Return whether every cell of a column is a number."""
-        return all(map(_is_number, self.columns[column]))
+        return not any(map(math.isnan, self.numbers(column)))
 
     def has_lists(self, *columns: str) -> bool:
         """Return whether a cell of these columns is a list."""
@@ -205,10 +205,10 @@ def _read_lines(text: str, path: Path) -> list[str]:
 
     Raises DataError for a header or a table, which would be trained on."""
     lines = text.removesuffix("\n").split("\n")
-    first = islice(filter(str.strip, lines), 1000)
-    in_table = [_TABLE_LINE.search(line) is not None for line in first]
+    first = list(islice(filter(str.strip, lines), 1000))
+    in_table = list(filter(_TABLE_LINE.search, first))
     # One line alone may be an odd sentence.
-    is_table = len(in_table) > 1 and sum(in_table) > len(in_table) / 2
+    is_table = len(in_table) > max(1, len(first) / 2)
     if is_table or _HEADER_LINE.fullmatch(lines[0].strip()):
         raise DataError(
             f"{path}: line 1, {lines[0][:60]!r}, reads as a header or a table; rename the file to "
@@ -221,10 +221,7 @@ def _read_delimited(text: str, path: Path, ending: str) -> tuple[Texts, Sequence
     """Return the columns of a .csv or .tsv, and the line of each row."""
     stated = re.match(r'"?sep=(.)"?\n(?=.)', text)  # Excel's line above the header
     delimiter = stated[1] if stated else _find_delimiter(text, ending)
-    if delimiter == "\t":
-        records = _parse_tabs(text, path)
-    else:
-        records = _parse_quoted(text, path, delimiter)
+    records = _parse_tabs(text, path) if delimiter == "\t" else _parse_quoted(text, path, delimiter)
     if stated:
         del records[1]
     columns, lines = _make_columns(records, path, delimiter)
@@ -261,13 +258,13 @@ def read_text(path: Path) -> str:
 
 def _find_delimiter(text: str, ending: str) -> str:
     """Return the delimiter of the header that most of the first lines have as often as it."""
-    header, *others = text.split("\n", 20)[:20]
-
-    def agreement(delimiter: str) -> tuple[bool, int, int]:
-        count = header.count(delimiter)
-        return count > 0, sum(line.count(delimiter) == count for line in others), count
-
-    return max(_DELIMITERS[ending], key=agreement)
+    lines = text.split("\n", 20)[:20]
+    rank = {}
+    for delimiter in _DELIMITERS[ending]:
+        counts = [line.count(delimiter) for line in lines]
+        in_header = counts[0]
+        rank[delimiter] = in_header > 0, counts.count(in_header), in_header
+    return max(rank, key=lambda delimiter: rank[delimiter])
 
 
 def _parse_plain(text: str) -> Records:
@@ -316,30 +313,19 @@ def _parse_quoted(text: str, path: Path, delimiter: str) -> Records:
             f"{path}, line {start}: a field begins with a quote and does not end with one (line "
             f"{reader.line_num}: {problem}); {_QUOTING}"
         ) from None
-    _refuse_merged_rows(text, path, delimiter, records)
-    return records
-
-
-def _refuse_merged_rows(text: str, path: Path, delimiter: str, records: Records) -> None:
-    """Raise DataError for a record whose lines all read as rows of their own if quotes are text.
-
-    Rows have numbers in the same columns. If they have none, all lines of the file must have as
-    many fields."""
     width = max(map(len, records.values()))
-    lines = text.removesuffix("\n").split("\n")
-    is_even = len({line.count(delimiter) for line in lines if line}) == 1
-    for start, end in pairwise([*records, len(lines) + 1]):
-        if end == start + 1:
-            continue
-        rows = [line.split(delimiter) for line in lines[start - 1 : end - 1]]
-        # Which fields of a row are numbers.
-        shape, *others = {tuple(map(_is_number, row)) for row in rows}
-        are_rows = not others and len(shape) == width > 1
-        if are_rows and (is_even or any(shape)):
+    for start, record in records.items():
+        content = "".join(record)
+        breaks = content.count("\n")
+        # Rows that a quote joins have the delimiters of all; prose has a space after a comma.
+        delimiters = content.count(delimiter) + len(record) - 1
+        are_rows = delimiters == (breaks + 1) * (width - 1)
+        if breaks and are_rows and delimiter in content and f"{delimiter} " not in content:
             raise DataError(
-                f"{path}, line {start}: a quote joins it with the lines up to {end - 1}, which "
-                f"read as rows of their own; {_QUOTING}"
+                f"{path}, line {start}: a quote joins it with the lines up to {start + breaks}, "
+                f"which read as rows of their own; {_QUOTING}"
             )
+    return records
 
 
 def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, Sequence[int]]:
@@ -400,10 +386,6 @@ def to_number(text: str) -> float:
     except ValueError:
         return math.nan
     return number if math.isfinite(number) else math.nan
-
-
-def _is_number(text: str) -> bool:
-    return not math.isnan(to_number(text))
 
 
 def _one_line(text: str) -> str:

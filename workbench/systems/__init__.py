@@ -9,7 +9,10 @@ from workbench.systems._scores import (
     SystemScores as SystemScores,
     join_systems as join_systems,
 )
-from workbench.systems._tables import read_score_file as read_score_file
+from workbench.systems._tables import (
+    read_score_file as read_score_file,
+    score_files as score_files,
+)
 from workbench.systems._trec import (
     read_qrels as read_qrels,
     read_runs as read_runs,
