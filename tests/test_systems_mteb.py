@@ -104,11 +104,11 @@ def test_gold_of_a_task_is_that_of_the_same_set_of_the_catalogue(
     found = {name: report.metrics["stsb-test"]["spearman"] for name, report in scores.first.items()}
     assert found == pytest.approx(SPEARMAN, abs=1e-6)
     assert scores.notes == [
-        "SICK-R (default, test) left out: neither the file nor the catalogue has its gold; with "
-        "--on FILE give its pairs in its order, or its judgements",
+        "SICK-R (default, test) left out: neither scores of pairs nor rankings whose gold is "
+        "known; with --on FILE give its pairs in its order, or its judgements",
         "STSBenchmark (default, test): cosine_scores, and the gold of stsb-test, in its order",
-        "TwoReranking (default, test) left out: neither the file nor the catalogue has its gold; with "
-        "--on FILE give its pairs in its order, or its judgements",
+        "TwoReranking (default, test) left out: neither scores of pairs nor rankings whose gold is "
+        "known; with --on FILE give its pairs in its order, or its judgements",
     ]
 
 
@@ -204,7 +204,7 @@ def test_what_is_neither_scores_nor_rankings_is_left_out(gold: Path, tmp_path: P
     path.write_text(json.dumps(content))
     scores = read_mteb(tmp_path / "predictions", on=gold)
     assert list(scores.reports) == list(SPEARMAN)
-    assert scores.notes[0].startswith("Classes (default, test) left out: ")
+    assert scores.notes[0].startswith("Classes (default, test) left out: neither scores of")
 
 
 def test_a_folder_without_predictions_is_refused(tmp_path: Path):

@@ -59,8 +59,7 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
         gold = on or TABLES["mteb"].get(task, {}).get(split)
         try:
             scores = _score_part(systems, gold)
-        # Whatever else mteb wrote, such as classes, has another form.
-        except (AttributeError, TypeError, ValueError) as problem:
+        except (TypeError, ValueError) as problem:
             notes.append(
                 f"{part} left out: {problem}; with --on FILE give its pairs in its order, or its "
                 "judgements"
@@ -96,9 +95,9 @@ def _read_predictions(file: Path) -> tuple[str, Facts]:
 
 def _score_part(systems: Facts, gold: Any) -> SystemScores:
     """Return the scores of systems: score -> values, or query -> document -> score."""
-    if gold is None:
-        raise DataError("neither the file nor the catalogue has its gold")
     first, *_ = systems.values()
+    if gold is None or not isinstance(first, dict):
+        raise DataError("neither scores of pairs nor rankings whose gold is known")
     keys = [key for key in _SCORES if key in first]
     if not keys:
         return judge_runs({name: _as_run(own) for name, own in systems.items()}, gold)
