@@ -90,7 +90,7 @@ class Table:
 
     def is_numeric(self, column: str) -> bool:
         """Return whether every cell of a column is a number."""
-        return not any(map(math.isnan, self.numbers(column)))
+        return not any(math.isnan(to_number(text)) for text in self.columns[column])
 
     def has_lists(self, *columns: str) -> bool:
         """Return whether a cell of these columns is a list."""
@@ -238,20 +238,27 @@ def read_text(path: Path) -> str:
         content = path.read_bytes()
         if path.suffix.lower() == ".gz":
             content = gzip.decompress(content)
-        is_utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        text = content.decode("utf-16" if is_utf_16 else "utf-8-sig", "surrogateescape")
+        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            content = content.decode("utf-16").encode()
     except (OSError, EOFError, zlib.error, UnicodeError) as problem:
         raise DataError(f"{path} cannot be read ({problem}); restore it") from None
-    if not text or text.isspace():
+    if not content or content.isspace():
         raise DataError(f"{path}: the file is empty")
-    # Those of Windows, of Windows twice, and of a Mac.
-    text = re.sub(r"\r+\n|\r", "\n", text)
-    # NUL, perhaps of UTF-16 without its mark, or a byte that is no UTF-8.
-    if wrong := re.search("[\0\udc80-\udcff]", text):
-        line = text.count("\n", 0, wrong.start()) + 1
+    content = content.removeprefix(codecs.BOM_UTF8)
+    # Line ends of Windows, those that were converted twice, and of a Mac.
+    for line_end in (b"\r\r\n", b"\r\n", b"\r"):
+        content = content.replace(line_end, b"\n")
+    wrong = content.find(b"\0")  # perhaps UTF-16 without its mark
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as problem:
+        text = ""
+        wrong = problem.start
+    if wrong >= 0:
+        line = content.count(b"\n", 0, wrong) + 1
         raise DataError(
-            f"{path}, line {line}: byte 0x{ord(wrong[0]) & 0xFF:02x} is not UTF-8 text; save the "
-            "file as UTF-8"
+            f"{path}, line {line}: byte 0x{content[wrong]:02x} is not UTF-8 text; save the file as "
+            "UTF-8"
         )
     return text
 

@@ -88,11 +88,10 @@ def read_score_file(
         pairs = on if isinstance(on, Pairs) else load_pairs(on)
         rows = pd.DataFrame({_TEXTS: list(zip(*pairs.texts, strict=True))})
         # A row of a file without ids has a number, which says nothing about ids elsewhere.
-        own_ids = list(filter(_ROW_ID.fullmatch, pairs.extra))
-        for name in own_ids[:1]:
-            rows[_ID] = _plain_ids(pairs.extra[name], pairs.source)
-        if pairs.name in CATALOGUE:
-            rows[_ID] = pairs.pair_id
+        own_id = next(filter(_ROW_ID.fullmatch, pairs.extra), "")
+        own_ids = pairs.extra.get(own_id)
+        if ids := pairs.pair_id if pairs.name in CATALOGUE else own_ids:
+            rows[_ID] = _plain_ids(ids, pairs.source)
     rows[_GOLD] = pairs.gold.round(4)
     for table in tables:
         rows = _join_table(rows, table, notes)
