@@ -344,9 +344,16 @@ def test_a_folder_has_a_file_for_each_system(tmp_path: Path):
     assert {name: own["spearman"] for name, own in found.items()} == pytest.approx(BOTH)
     pairs = folder / "gold.csv"
     pairs.write_text(table(HEADER[:3], [row[:3] for row in ROWS]))
-    assert list(read_score_file([folder], on=pairs).reports) == list(BOTH)
+    for on in (pairs, f"{folder}/./gold.csv"):
+        assert list(read_score_file([folder], on=on).reports) == list(BOTH)
     (folder / "config.json").write_text("{}")
     assert score_files(folder) == []
+
+
+def test_a_file_may_have_its_own_gold_for_others(tmp_path: Path):
+    first, second = write(tmp_path, {"a.csv": PLAIN, "b.csv": ONE.replace("minilm", "new")})
+    scores = read_score_file([first, second], on=first)
+    assert list(scores.reports) == [*BOTH, "new"]
 
 
 def test_another_file_is_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -72,8 +72,13 @@ def read_score_file(
         DataError: A file cannot be read or has no system; `columns` has another role; an id occurs
             twice; a score is no finite number; no pair has a score of every system.
     """
-    # In a folder, the pairs may lie beside the scores.
-    files = [file for path in paths for file in score_files(path) or [path] if str(file) != str(on)]
+    if isinstance(on, str):
+        on = Path(on)
+    files: list[AnyPath] = []
+    for path in paths:
+        own = score_files(path) or [path]
+        # In a folder, the pairs may lie beside the scores.
+        files += [file for file in own if len(own) == 1 or file != on]
     tables = []
     for path in files:
         has_gold = on is not None or path != files[0]
