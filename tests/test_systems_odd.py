@@ -62,7 +62,11 @@ READ: dict[str, tuple[dict[str, Content], dict[str, float], str]] = {
     "gzip": ({"a.csv.gz": gzip.compress(PLAIN.encode())}, BOTH, "gold = gold"),
     "semicolons": ({"a.csv": table(sep=";")}, BOTH, "gold = gold"),
     "tabs": ({"a.tsv": table(sep="\t")}, BOTH, "gold = gold"),
-    "decimal commas": ({"a.csv": table(sep=";").replace(".", ",")}, BOTH, "gold = gold"),
+    "decimal commas": (
+        {"a.csv": table(sep=";").replace(".", ",").replace("0,11", "1,1E-1")},
+        BOTH,
+        "gold = gold",
+    ),
     "decimal commas and tabs": (
         {"a.tsv": table(sep="\t").replace(".", ",").replace("0,11", "")},
         {"minilm": 1.0, "mpnet": 0.5},

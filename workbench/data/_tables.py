@@ -43,7 +43,7 @@ _TABLE_LINE = re.compile(
     | [^\s\d],-?\d*\.?\d+\s*$  # a text, then a number""",
     re.VERBOSE,
 )
-_DECIMAL_COMMA = re.compile(r"\s*(-?\d*,?\d+)?\s*")
+_DECIMAL_COMMA = re.compile(r"\s*(-?\d*,?\d+(e[+-]?\d+)?)?\s*", re.IGNORECASE)
 _HEADER_LINE = re.compile(
     r"sentences?|text|(sent\w*|text\w*|anchor|query|premise|question\w*|label|score|id)(,\w+)+",
     re.ASCII | re.IGNORECASE,
@@ -57,7 +57,7 @@ class Table:
     columns: Texts
     where: str
     checksum: str  # sha256 of the content
-    lines: Sequence[int] = range(sys.maxsize)  # by default the numbers of the rows
+    lines: Any = range(sys.maxsize)  # by default the numbers of the rows
     unit: str = "row"  # what `lines` counts
     cells: Mapping[str, list[Any]] = field(default_factory=dict)  # of a source that has types
     note: str = ""  # how the rows were made
