@@ -78,9 +78,7 @@ def test_each_part_with_as_many_scores_is_read_and_each_other_is_named(gold: Pat
 
 
 def test_two_tasks_for_the_same_gold_are_refused(gold: Path):
-    with pytest.raises(
-        DataError, match=r"not the only one with the pairs or queries of one.*path of one"
-    ):
+    with pytest.raises(DataError, match=r"two sources have scores of .* on one; .*path of one"):
         read_mteb(WRITTEN / "letters-16", on=gold)
 
 

@@ -53,7 +53,7 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
             for split, predictions in splits.items():
                 parts[task, subset, split][system] = predictions
     notes: list[str] = []
-    found: dict[str, SystemScores] = {}
+    found = []
     for (task, subset, split), systems in parts.items():
         part = f"{task} ({subset}, {split})"
         gold = on or TABLES["mteb"].get(task, {}).get(split)
@@ -65,17 +65,11 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
                 "judgements"
             )
             continue
-        (suite,) = scores.suites
-        if suite in found:
-            raise DataError(
-                f"{path}: {part} is not the only one with the pairs or queries of {suite}; give "
-                "the path of one file, with one such part"
-            )
-        found[suite] = scores
+        found.append(scores)
         notes += [f"{part}: {note}" for note in scores.notes]
     if not found:
         raise DataError(f"{path}: no file *{_ENDING} has scores of known pairs; {'; '.join(notes)}")
-    joined = join_systems(found.values())
+    joined = join_systems(found)
     return SystemScores(joined.reports, joined.pairs, notes)
 
 

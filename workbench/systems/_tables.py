@@ -79,10 +79,11 @@ def read_score_file(
         own = score_files(path) or [path]
         # In a folder, the pairs may lie beside the scores.
         files += [file for file in own if len(own) == 1 or file != on]
-    tables = []
-    for path in files:
-        has_gold = on is not None or path != files[0]
-        tables.append(_read_rows(path, dict(columns or {}), has_gold=has_gold))
+    chosen = columns or {}
+    tables = [
+        _read_rows(path, dict(chosen), has_gold=on is not None or path != files[0])
+        for path in files
+    ]
     notes = [table.attrs["note"] for table in tables]
     if on is None:
         rows: Any = tables.pop(0)

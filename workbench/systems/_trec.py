@@ -57,8 +57,8 @@ def read_runs(paths: Sequence[AnyPath], qrels: AnyPath) -> SystemScores:
     names = ["+".join(run["tag"].unique()) for run in runs.values()]
     if len({*names}) < len(names):
         names = list(runs)
-    scores = [run["score"] for run in runs.values()]
-    return judge_runs(dict(zip(names, scores, strict=True)), qrels)
+    scores = {name: run["score"] for name, run in zip(names, runs.values(), strict=True)}
+    return judge_runs(scores, qrels)
 
 
 def judge_runs(runs: Mapping[str, Any], qrels: AnyPath) -> SystemScores:
