@@ -355,9 +355,10 @@ def _resampled_spearman(gold: ndarray, models: ndarray, counts: ndarray) -> ndar
 
 
 def _resampled_ranks(values: ndarray) -> Callable[[ndarray], ndarray]:
-    """Return a function of counts [n, samples] to the centred average ranks of values [n, samples].
+    """Return a function of counts [n, samples] to twice the centred ranks of values [n, samples].
 
-    Resamples need no sorting: how many values are below another follows from their counts."""
+    Ranks are averaged over ties. Resamples need no sorting: how many values are below another
+    follows from their counts."""
     _, codes, sizes = np.unique(values, return_inverse=True, return_counts=True)
     order = np.argsort(codes, kind="stable")
     # The places in this order at which the values that are tied with each one begin and end.
@@ -367,8 +368,9 @@ def _resampled_ranks(values: ndarray) -> Callable[[ndarray], ndarray]:
     def ranks(times: ndarray) -> ndarray:
         n, samples = times.shape
         below = np.zeros((n + 1, samples), times.dtype)
-        times[order].cumsum(axis=0, dtype=times.dtype, out=below[1:])
-        return (below[begin] + below[end] - n) / 2
+        times.take(order, axis=0).cumsum(axis=0, dtype=times.dtype, out=below[1:])
+        # As floating point numbers, whose sums of squares do not overflow.
+        return below.take(begin, axis=0) + below.take(end, axis=0) - float(n)
 
     return ranks
 

@@ -56,13 +56,12 @@ class _Items(NamedTuple):
 
 
 class _System(NamedTuple):
-    """A system on one suite.
+    """A system on one suite: its reports, a row of `scores` for each, and their values.
 
-    seeds: Those of trained runs; [] for an encoder or for scores without seeds. scores: [seeds, n].
-    values: [seeds]. draws: [seeds, samples].
+    scores: [seeds, n]. values: [seeds]. draws: [seeds, samples].
     """
 
-    seeds: list[int]
+    reports: list[Any]
     scores: np.ndarray
     values: np.ndarray
     draws: np.ndarray
@@ -98,7 +97,9 @@ def compare_scores(
     if unknown := [suite for suite in suites if suite not in scored]:
         raise SettingError(unknown_name("suite", unknown[0], scored, "of these systems"))
     rows: list[dict[str, Any]] = []
-    notes = list(scores.notes)
+    # The source of pairs says which scale of gold was guessed.
+    sources = [pairs.source for pairs in scores.pairs.values()]
+    notes = [*scores.notes, *(source for source in sources if "is a guess" in source)]
     metrics = {name: metrics_of(own[0]) for name, own in systems.items()}
     pairs = _join(systems, lambda report: extract_table(report, "scores").set_index(_KEY)[_VALUES])
     for suite in suites or scored:
@@ -196,12 +197,8 @@ def _measure(systems: _Reports, items: _Items, samples: int) -> dict[str, _Syste
     draws = bootstrap_values(items.gold, scores, samples=samples, **items.options)
     measured = {}
     for name, reports in systems.items():
-        configs = [getattr(report, "config", BaselineConfig()) for report in reports]
-        # An evaluated encoder is a run with a seed that means nothing.
-        is_trained = configs[0].method != BaselineConfig.method
-        seeds = [config.seed for config in configs] if is_trained else []
         own = items.scores.columns.get_level_values(0) == name
-        measured[name] = _System(seeds, scores[own], values[own], draws[own])
+        measured[name] = _System(reports, scores[own], values[own], draws[own])
     return measured
 
 
@@ -221,7 +218,7 @@ def _score_columns(system: _System, items: _Items) -> dict[str, Any]:
 def _difference_columns(
     system: _System, baseline: _System, items: _Items, samples: int
 ) -> dict[str, Any]:
-    own, other = _paired_seeds(system.seeds, baseline.seeds)
+    own, other = pair_seeds(system.reports, baseline.reports)
     differences = system.values[own] - baseline.values[other]
     draws = system.draws[own] - baseline.draws[other]
     n = len(differences)
@@ -241,19 +238,32 @@ def _difference_columns(
     return dict(zip(_DIFFERENCE, numbers, strict=True)) | {"paired_seeds": n}
 
 
-def _paired_seeds(first: list[int], second: list[int]) -> tuple[Any, Any]:
-    """Return the places of the seeds of two systems that are compared with each other.
+def pair_seeds(first: list[Any], second: list[Any]) -> tuple[Any, Any]:
+    """Return the places of the reports of two systems that are compared with each other.
 
     All seeds are compared with a system without seeds, otherwise those that both have. If they have
     none in common, the first of each is.
     """
+    seeds, others = map(_seeds_of, (first, second))
     # An encoder without seeds is the same for every run.
-    if not (first and second):
+    if not (seeds and others):
         return slice(None), slice(None)
-    common = [seed for seed in first if seed in second]
+    common = [seed for seed in seeds if seed in others]
     if not common:
         return [0], [0]
-    return [first.index(seed) for seed in common], [second.index(seed) for seed in common]
+    return list(map(seeds.index, common)), list(map(others.index, common))
+
+
+def _seeds_of(reports: list[Any]) -> list[int]:
+    """Return the seed of each report, of those without one its place; [] for a single encoder."""
+    configs = [
+        getattr(report, "config", BaselineConfig(seed=place))
+        for place, report in enumerate(reports)
+    ]
+    # An evaluated encoder is a run with a seed that means nothing.
+    if len(configs) == 1 and configs[0].method == BaselineConfig.method:
+        return []
+    return [config.seed for config in configs]
 
 
 def _interval(values: np.ndarray, draws: np.ndarray) -> Interval:

@@ -52,13 +52,15 @@ class SystemComparison:
     def caption(self) -> str:
         """What the numbers of the tables are."""
         table: Any = self.table
+        is_of_pairs = table["measure"].isin(["spearman", "accuracy"])
+        items = " or ".join(is_of_pairs.map({True: "pairs", False: "queries"}).unique())
         tests = int(table["adjusted"].notna().sum())
         seeds = " and seeds" if table["seeds"].max() > 1 else ""
         plural = "s" if tests != 1 else ""
         return (
-            f"x 100. Intervals: 95% over pairs{seeds}. Differences from {self.baseline}; p: paired "
-            f"test, Holm's correction for {tests} test{plural}. Smallest detectable: the true "
-            "difference that would be seen in 80 of 100 cases."
+            f"x 100. Intervals: 95% over {items}{seeds}. Differences from {self.baseline}; p: "
+            f"paired test, Holm's correction for {tests} test{plural}. Smallest detectable: the "
+            "true difference that would be seen in 80 of 100 cases."
         )
 
     def verdicts(self) -> list[str]:
@@ -71,7 +73,7 @@ class SystemComparison:
         points = f"{100 * row['difference']:+.1f}"
         interval = f"{100 * row['difference_low']:.1f} to {100 * row['difference_high']:.1f}"
         result = f"{points} {_TITLES[row['measure']]} x 100, 95% interval {interval}"
-        if pd.isna(row["adjusted"]):
+        if pd.isna(row["difference_low"]):
             return f"{name} cannot be compared: a score is undefined in most resamples."
         # The sentence follows the corrected test, not the interval of this row alone.
         if row["adjusted"] >= self.alpha:
