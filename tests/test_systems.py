@@ -235,7 +235,7 @@ def test_the_guess_of_a_scale_is_among_the_notes(tmp_path: Path):
     lines = [f"text {row},text of {row},{row % 4},{row / 9},{row / 7}\n" for row in range(12)]
     source.write_text("sentence1,sentence2,gold,a,b\n" + "".join(lines))
     notes = views.compare_systems([source], samples=20).notes
-    assert any("scale 0 to 5 is a guess from gold of 0 to 3" in note for note in notes)
+    assert any("scale 0 to 3 is a guess from gold of 0 to 3" in note for note in notes)
 
 
 def test_two_sources_of_one_system_join_their_suites_and_not_twice_the_same(pairs: Pairs):

@@ -110,10 +110,9 @@ def compare_scores(
         measured = _measure(having, items, samples)
         for name, system in measured.items():
             row = {"suite": suite, "system": name, **_score_columns(system, items)}
+            row |= dict.fromkeys(_DIFFERENCE, math.nan)
             if name != base and base in measured:
                 row |= _difference_columns(system, measured[base], items, samples)
-            else:
-                row |= dict.fromkeys(_DIFFERENCE, math.nan)
             of_suite = metrics[name][suite]
             rows.append(row | {key: of_suite[key] for key in _SHOWN if key in of_suite})
     table = pd.DataFrame(rows)

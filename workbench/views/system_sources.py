@@ -218,11 +218,11 @@ def _runs_of(name: str, root: str | Path) -> dict[str, list[Run]]:
     else:
         rows = run_tables.finished_rows(root) if Path(root).is_dir() else []
     groups = defaultdict[str, list[Any]](list)
-    for row, label in zip(rows, run_tables.label_runs(rows), strict=True):
-        groups[label].append(row)
     # The label depends on the other runs under the root, so it is that of all of them.
-    chosen = sorted(groups) if folder.is_dir() else [label for label in groups if label == name]
-    runs = {label: _by_seed(label, groups[label]) for label in chosen}
+    for row, label in zip(rows, run_tables.label_runs(rows), strict=True):
+        if folder.is_dir() or label == name:
+            groups[label].append(row)
+    runs = {label: _by_seed(label, groups[label]) for label in sorted(groups)}
     return {label: own for label, own in runs.items() if own}
 
 
