@@ -2,6 +2,7 @@
 
 from workbench.metrics.measures import (
     FEWEST_TARGETS as FEWEST_TARGETS,
+    MEASURE_TITLES as MEASURE_TITLES,
     alignment as alignment,
     average_ranks as average_ranks,
     kendall as kendall,

@@ -77,7 +77,7 @@ def phenomena(
 
     Args:
         runs: As `finished_runs` returns them, scored on the suite; or systems with the suite's
-            pairs, such as `compare_systems(...).scores`.
+            pairs and all of their seeds, such as `compare_systems(...).scores`.
         suite: A set, or your own file, of scored pairs with a column `relation`; a column
             `score_second` has the grades of a second person, whose shares are the ceiling as far
             as enough targets have one.
