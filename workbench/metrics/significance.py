@@ -127,7 +127,7 @@ def bootstrap_values(
     rows = rows_by_set(sets, len(truth))
     sizes = list(map(len, rows))
     if min(sizes) < 2:
-        values = np.full((len(models), samples), np.nan)
+        values: Any = np.full((len(models), samples), np.nan)
     else:
         _, resampled, _ = _FUNCTIONS[measure]
         drawn = zip(rows, _draw_counts(sizes, samples, seed), strict=True)

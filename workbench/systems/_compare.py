@@ -120,7 +120,7 @@ def compare_scores(
     return SystemComparison(table.assign(adjusted=adjusted), base, alpha, scores, notes)
 
 
-def _join(systems: _Reports, table_of: Callable[[Any], pd.DataFrame]) -> Any:
+def _join(systems: _Reports, table_of: Callable[[Any], Any]) -> Any:
     """Return the tables of all reports side by side; the columns begin with system and seed."""
     tables = {
         (name, place): table_of(report)
