@@ -164,25 +164,19 @@ def score_scatter(scores: SystemScores, suite: str) -> str:
     # Of several seeds the first: dots of all would hide each other.
     for name, report in scores.first.items():
         table = extract_table(report, "scores")
-        rows = table[table["suite"] == suite]
+        rows: Any = table.loc[table["suite"] == suite, ["gold", "predicted"]]
         if len(rows):
+            # Shares of the way from the smallest to the largest; 0 if all are equal.
+            shares = (rows - rows.min()) / (rows.max() - rows.min()).replace(0, 1)
             # With a seed, so that two pages of the same scores are equal.
-            drawn = rows.sample(min(DRAWN_PAIRS, len(rows)), random_state=0)
-            gold = _between_ends(drawn["gold"], rows["gold"])
-            score = _between_ends(drawn["predicted"], rows["predicted"])
-            panels.append((name, list(zip(gold, score, strict=True))))
+            drawn = shares.sample(min(DRAWN_PAIRS, len(rows)), random_state=0)
+            panels.append((name, drawn.to_numpy().tolist()))
             low, high = rows["gold"].min(), rows["gold"].max()
     if not panels:
         return ""
     alt = f"scores against gold on {suite}: {', '.join(name for name, _ in panels)}"
     drawing = render("scatter.svg", panels=panels, low=low, high=high, alt=alt, grey=GREY)
     return svg_image(drawing, alt)
-
-
-def _between_ends(values: Any, everything: Any) -> Any:
-    """Return values as shares of the way from the smallest to the largest; 0 if all are equal."""
-    low, high = everything.min(), everything.max()
-    return (values - low) / ((high - low) or 1)
 
 
 def _datasets(on: Sequence[str], parts: Iterable[SystemScores], columns: Any) -> Datasets:
