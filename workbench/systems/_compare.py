@@ -101,7 +101,9 @@ def compare_scores(
     sources = [pairs.source for pairs in scores.pairs.values()]
     notes = [*scores.notes, *(source for source in sources if "is a guess" in source)]
     metrics = {name: metrics_of(own[0]) for name, own in systems.items()}
-    pairs = _join(systems, lambda report: extract_table(report, "scores").set_index(_KEY)[_VALUES])
+    pairs = _join_reports(
+        systems, lambda report: extract_table(report, "scores").set_index(_KEY)[_VALUES]
+    )
     for suite in suites or scored:
         having = {name: own for name, own in systems.items() if suite in metrics[name]}
         items, left_out = _common_items(suite, having, pairs)
@@ -120,7 +122,7 @@ def compare_scores(
     return SystemComparison(table.assign(adjusted=adjusted), base, alpha, scores, notes)
 
 
-def _join(systems: _Reports, table_of: Callable[[Any], Any]) -> Any:
+def _join_reports(systems: _Reports, table_of: Callable[[Any], Any]) -> Any:
     """Return the tables of all reports side by side; the columns begin with system and seed."""
     tables = {
         (name, place): table_of(report)
@@ -151,7 +153,7 @@ def _common_items(suite: str, systems: _Reports, pairs: Any) -> tuple[_Items, in
         options = {"sets": names, "measure": measure}
         return _Items("pairs", measure, gold, scores, options), left_out
     measure = RETRIEVAL[0] if all(RETRIEVAL[0] in own for own in of_suites) else "ndcg"
-    values, left_out = _complete(_join(systems, partial(_values_by_query, suite, measure)))
+    values, left_out = _complete(_join_reports(systems, partial(_values_by_query, suite, measure)))
     if values.empty:
         raise DataError(
             f"{suite}: {', '.join(systems)} have no pair or query in common; score them on one "
