@@ -376,5 +376,10 @@ def test_systems_from_elsewhere_have_the_shares_of_their_scores():
     shares = ranked_right(pairs, good)[of_relation, 0]
     assert table.loc[("good", relation), "share"] == pytest.approx(np.nanmean(shares))
     assert (found.table.loc[found.table["label"] == "good", "difference"] > 0).all()
+    both = SystemScores(reports | {"both": reports["good"] + reports["poor"]}, systems.pairs)
+    table = phenomena(both).table.set_index(["label", "relation"])
+    mean = (table.loc["good", "share"] + table.loc["poor", "share"]) / 2
+    assert table.loc["both", "share"].tolist() == pytest.approx(mean.tolist()), "over all seeds"
+    assert table.loc["both", "low"].notna().all()
     with pytest.raises(SettingError, match="no system 'best' among those compared"):
         phenomena(systems, baseline="best")

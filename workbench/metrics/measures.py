@@ -21,7 +21,7 @@ Names = Sequence[str] | None  # of the set that each pair belongs to; None: all 
 FEWEST_TARGETS = 4  # of a query: more than three, RankCSE app. G
 _SHORT = 200  # items up to which counting pair by pair takes less time than scipy
 _ROWS = 1024  # whose distances to all others are held in memory at once
-_MEASURES = {
+MEASURE_TITLES = {  # those of retrieval are called by their names
     "spearman": "Spearman",
     "kcc": "KCC",
     "ndcg": "NDCG",
@@ -284,8 +284,8 @@ def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
     # `filter` keeps this order and skips what no suite has.
     table: Any = pd.DataFrame(rows).filter(columns)
     for name in table.columns[1:]:
-        if name in _MEASURES or name in RETRIEVAL:
+        if name in MEASURE_TITLES or name in RETRIEVAL:
             table[name] = 100 * table[name].astype(float)
         else:
             table[name] = table[name].astype("Int64")
-    return table.rename(columns=_MEASURES)
+    return table.rename(columns=MEASURE_TITLES)

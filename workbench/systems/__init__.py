@@ -3,7 +3,7 @@
 A system is whatever scores pairs or ranks targets. None of this needs torch, except to score with
 an encoder."""
 
-from workbench.systems._compare import compare_scores as compare_scores
+from workbench.systems._compare import compare_scores as compare_scores, pair_seeds as pair_seeds
 from workbench.systems._mteb import read_mteb as read_mteb, write_mteb as write_mteb
 from workbench.systems._scores import (
     SystemScores as SystemScores,

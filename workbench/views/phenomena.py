@@ -15,7 +15,7 @@ from workbench.errors import DataError, SettingError, unknown_name
 from workbench.files import set_name
 from workbench.metrics import hierarchical_interval, holm
 from workbench.runs import Run
-from workbench.systems import SystemScores
+from workbench.systems import SystemScores, pair_seeds
 from workbench.views._style import framed, number_class, render, shortened
 from workbench.views._table import Panel, View, or_problem
 from workbench.views.comparison import baseline_of, with_base
@@ -77,7 +77,7 @@ def phenomena(
 
     Args:
         runs: As `finished_runs` returns them, scored on the suite; or systems with the suite's
-            pairs, such as `compare_systems(...).scores`.
+            pairs and all of their seeds, such as `compare_systems(...).scores`.
         suite: A set, or your own file, of scored pairs with a column `relation`; a column
             `score_second` has the grades of a second person, whose shares are the ceiling as far
             as enough targets have one.
@@ -159,18 +159,21 @@ def _compare_runs(
 def _compare_systems(
     systems: SystemScores, pairs: Pairs, baseline: str
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray | None]]:
-    """Yield the same of systems, by the scores of their first seed."""
+    """Yield the same of systems, whose seeds are paired as in their comparison."""
     suite = set_name(pairs.name)
-    shares = {}
-    for name, report in systems.first.items():
-        scores = scores_in_order(name, report, pairs, suite)
-        shares[name] = ranked_right(pairs, scores)[None]
+    shares = {
+        name: np.stack(
+            [ranked_right(pairs, scores_in_order(name, report, pairs, suite)) for report in reports]
+        )
+        for name, reports in systems.reports.items()
+    }
     if baseline not in shares:
         raise SettingError(unknown_name("system", baseline, shares, "among those compared"))
     yield baseline, shares[baseline], None
     for name, own in shares.items():
         if name != baseline:
-            yield name, own, shares[baseline]
+            places, others = pair_seeds(systems.reports[name], systems.reports[baseline])
+            yield name, own[places], shares[baseline][others]
 
 
 def _pairs_of_systems(systems: SystemScores, suite: str) -> Pairs:
