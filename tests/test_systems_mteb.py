@@ -23,6 +23,7 @@ from workbench.errors import DataError, RunError
 from workbench.metrics import spearman
 from workbench.runs import Run
 from workbench.systems import read_mteb, read_runs, write_mteb
+from workbench.views import compare_systems
 
 WRITTEN = Path(__file__).parent / "mteb_written"
 GOLD = [4.2, 3.8, 1.0, 4.9, 2.1, 0.4]  # of OneSTS
@@ -45,6 +46,19 @@ def copy_task(folder: Path, task: str, name: str = "") -> None:
         target = folder / path.parent.name / f"{name or task}_predictions.json"
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
+
+
+def test_models_without_a_name_are_called_by_their_folders(gold: Path, tmp_path: Path):
+    copy_task(tmp_path / "predictions", "OneSTS")
+    for path in tmp_path.rglob("*_predictions.json"):
+        content = json.loads(path.read_text())
+        # As mteb writes it of a SentenceTransformer that was loaded from a folder.
+        content["mteb_model_meta"]["model_name"] = "no_model_name/available"
+        path.write_text(json.dumps(content))
+    folders = [*(tmp_path / "predictions").iterdir()]
+    both = compare_systems(tmp_path / "predictions", str(gold))
+    apart = compare_systems([*map(str, folders)], str(gold))
+    assert {*both.scores.reports} == {*apart.scores.reports} == {*SPEARMAN}
 
 
 def test_the_spearman_of_mteb_follows_from_its_predictions(gold: Path, tmp_path: Path):

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy import ndarray
 from numpy.typing import ArrayLike
 
+from workbench.errors import DataError
 from workbench.metrics.retrieval import RETRIEVAL
 
 Names = Sequence[str] | None  # of the set that each pair belongs to; None: all are in one
@@ -117,7 +118,7 @@ def ndcg(gold: ArrayLike, predicted: ArrayLike, *, gain: str = "linear") -> floa
     """
     relevance, scores = paired_numbers(gold, predicted)
     if (relevance < 0).any():
-        raise ValueError(
+        raise DataError(
             f"gold contains {relevance.min():g}; relevances must be 0 or more: shift the scale"
         )
     if len(relevance) < 2 or not relevance.any():

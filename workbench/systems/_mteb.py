@@ -19,6 +19,7 @@ from workbench.systems._scores import SystemScores, join_systems
 from workbench.systems._trec import RUN_INDEX, judge_runs
 
 _ENDING = "_predictions.json"
+_UNNAMED = "no_model_name/available"  # mteb's name of a model that was loaded from a folder
 # Larger is closer in both; mteb's main score is that of cosines.
 _SCORES = ("cosine_scores", "similarity_scores")
 
@@ -27,7 +28,8 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
     """Return the scores of pairs and the rankings that mteb wrote into its `prediction_folder`.
 
     Each model needs a folder of its own: in one folder, mteb keeps the name of the first model and
-    the scores of the last. A system is called by its folder below `path`, otherwise by its model.
+    the scores of the last. A system is called by its folder below `path`, otherwise by its model
+    or, if that was loaded from a folder and so has no name, by the folder of the file.
     Predictions that are neither scores of known pairs nor rankings of judged documents are left
     out, which `notes` says.
 
@@ -48,6 +50,8 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
         system, content = _read_predictions(file)
         if file.parent not in (root, root.parent):
             system = file.parent.relative_to(root).as_posix()
+        elif system == _UNNAMED:
+            system = file.parent.name
         task = file.name.removesuffix(_ENDING)
         for subset, splits in content.items():
             for split, predictions in splits.items():

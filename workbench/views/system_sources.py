@@ -8,7 +8,7 @@ from typing import Any
 from workbench.data import Pairs, default_suite, load_pairs
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
-from workbench.files import OWN_FILES, set_name
+from workbench.files import set_name
 from workbench.runs import Run, read_row
 from workbench.systems import (
     SystemComparison,
@@ -18,6 +18,7 @@ from workbench.systems import (
     read_mteb,
     read_runs,
     read_score_file,
+    score_files,
 )
 from workbench.views import run_tables
 from workbench.views._style import GREY, render, svg_image
@@ -77,9 +78,9 @@ def read_systems(
 
     Args:
         sources: Each is, and is tried in this order as: a file of scores (.csv, .tsv, .jsonl,
-            .parquet; all are read as one), a TREC run file (any other file), a folder of mteb's
-            predictions, a run, a folder of runs, the label of runs under `runs_root`, or an
-            encoder.
+            .parquet) or a folder of such files, which are all read as one; a TREC run file (any
+            other file); a folder of mteb's predictions, or of such folders; a run; a folder of
+            runs; the label of runs under `runs_root`; or an encoder.
         on: Sets or files of scored pairs that encoders score; gold of files that have none; for
             TREC run files one file of judgements. By default the pairs of the other sources,
             otherwise stsb-test if it is here, or ladders-all.
@@ -94,7 +95,7 @@ def read_systems(
     # A mapping names its encoders; everything else has names of its own.
     sources_of = {label: str(source) for label, source in label_encoders(sources).items()}
     # Files of a kind are read together, with the first: each may hold one system of the same pairs.
-    tables = [name for name in sources_of.values() if name.endswith(OWN_FILES)]
+    tables = [name for name in sources_of.values() if score_files(name)]
     trec = [name for name in sources_of.values() if name not in tables and Path(name).is_file()]
     parts = dict[str, SystemScores]()
     encoders = {}
@@ -105,7 +106,7 @@ def read_systems(
             parts[label] = _read_trec(trec, first_on)
         elif name in tables or name in trec:
             continue
-        elif any(Path(name).glob(_PREDICTIONS)):
+        elif any(Path(name).rglob(_PREDICTIONS)):
             parts[label] = read_mteb(name, on=first_on)
         elif runs := _runs_of(name, runs_root):
             # The label of a run depends on the others, so a name that was given is better.
