@@ -3,8 +3,7 @@
 Here are what they have in common, and the explorer of queries."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from html import escape
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import ipywidgets
 import numpy as np
 import pandas as pd
 
-from workbench.views._style import framed, render, shortened
+from workbench.views._style import render, shortened
 from workbench.views._table import (
     HERE,
     STYLE_SHEET,
@@ -102,31 +101,25 @@ class Explorer(View):
             default = "worst"
             orders = {name: ORDERS[name] for name in ("data", default)}
         names = shortened(self.labels, 40)
-        with self._drawing_once():
-            offer(self.controls["order"], orders, default)
-            offer(self.controls["a"], names, self.labels[0])
-            offer(self.controls["b"], names, self.labels[-1])
-            # One message to the browser: the table, its order and the chosen row.
-            with self.grid.hold_sync():
-                self.grid.ticked = [row for row, name in enumerate(self.ids) if name in marked]
-                self.grid.note = self.note
-                self.grid.set_rows(self.frame, self.columns, texts=self.texts)
-                self._sort()
-                with suppress(ValueError):  # it is no longer listed
-                    self.chosen = chosen
-
-    @contextmanager
-    def _drawing_once(self) -> Iterator[None]:
-        """Draw the details at the end, and not whenever the chosen row changes."""
+        # Drawn once, at the end, and not whenever a choice or the chosen row changes.
         self._is_filling = True
-        yield
+        offer(self.controls["order"], orders, default)
+        offer(self.controls["a"], names, self.labels[0])
+        offer(self.controls["b"], names, self.labels[-1])
+        # One message to the browser: the table, its order and the chosen row.
+        with self.grid.hold_sync():
+            self.grid.ticked = [row for row, name in enumerate(self.ids) if name in marked]
+            self.grid.note = self.note
+            self.grid.set_rows(self.frame, self.columns, texts=self.texts)
+            self._sort()
+            with suppress(ValueError):  # it is no longer listed
+                self.chosen = chosen
         self._is_filling = False
         self._draw()
 
     def _reorder(self, _: Any) -> None:
         if not self._is_filling:
-            with self._drawing_once():
-                self._sort()
+            self._sort()
 
     def _sort(self) -> None:
         """Sort by the values of the order, which are a column, and choose the first row."""
@@ -175,11 +168,11 @@ class Explorer(View):
             return
         self._why = ""
         self.reasons.html = ""
-        self.detail.html = ""
+        html = ""
         row = self.grid.chosen
         if row >= 0:
-            explains = bool(self._vectors)
-            self.detail.html = or_problem(self._details, row, explains=explains)
+            html = or_problem(self._details, row, explains=bool(self._vectors))
+        self.detail.html = html
 
     def _details(self, row: int, *, is_live: bool = True, explains: bool = False) -> str:
         """Return HTML of a row.
@@ -208,17 +201,13 @@ class Explorer(View):
         columns = self.grid.columns
         rows = self.frame.loc[listed[:_STATIC_ROWS], [column["name"] for column in columns]]
         rows.columns = [column.get("title", column["name"]) for column in columns]
-        table = framed(table_html(rows.round(2)))
-        views = "<hr>".join(self._details(row, is_live=False) for row in listed[:_STATIC_DETAILS])
-        remark = f"The first of {self._summary()}. Run the cell to see the others."
-        return f"<p>{escape(remark)}</p>{table}{views}"
-
-    def _summary(self) -> str:
-        count = f"{len(self.grid.listed):,} {self.kind}{self.grid.note}"
-        text = f"{count}; ordered by: {ORDERS[self.order]}"
-        if self.order != "data":
-            text += f"; a: {self.a}, b: {self.b}"
-        return text
+        return render(
+            "first_rows.html",
+            view=self,
+            order=ORDERS[self.order],
+            table=table_html(rows.round(2)),
+            details=[self._details(row, is_live=False) for row in listed[:_STATIC_DETAILS]],
+        )
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
         """Yield for a page of these rows: id, text in the list, and HTML; each query once."""
@@ -235,16 +224,14 @@ class Explorer(View):
             head: HTML that is shown above the search as it is, with classes of `STYLES`; escape the
                 text in it.
         """
-        listed = self.grid.listed
-        sections = list(self.sections(listed[:MOST_SECTIONS].tolist()))
         page = render(
             "shared.html",
-            title=f"{self.title}: {', '.join(self.labels)}",
-            summary=self._summary(),
+            view=self,
+            order=ORDERS[self.order],
             head=head,
-            first=MOST_SECTIONS if len(listed) > MOST_SECTIONS else None,
-            sections=sections,
-            is_folded=len(sections) > _OPEN,
+            most=MOST_SECTIONS,
+            sections=list(self.sections(self.grid.listed[:MOST_SECTIONS].tolist())),
+            most_open=_OPEN,
             style=STYLE_SHEET,
             script=_SCRIPT,
         )
