@@ -96,7 +96,7 @@ def test_pairs_are_ordered_limited_searched_and_chosen_from_code():
     assert listed(view, order="gain") == listed(view, order="disagreement") == "abcde"
     assert view.chosen == "a", "an order begins at its first row"
     assert listed(view, {"gold": [3, 4]}) == "cde"
-    assert listed(view, {"gold": [None, None], "common words": [0.6, None]}) == "a"
+    assert listed(view, {"gold": [None, None], "overlap": [0.6, None]}) == "a"
     assert listed(view, {"gold": [None, 0]}) == ""
     assert (view.chosen, view.detail.html) == (None, "")
     with pytest.raises(TraitError, match="not found"):

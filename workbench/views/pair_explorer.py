@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
 
 from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
@@ -22,14 +21,15 @@ from workbench.views.page import view_html
 from workbench.views.queries import QueryView, Sources, extract_table, rank_displacement
 
 _SIDES = ["sentence1", "sentence2"]
-_TITLES = {
-    "sentence1": "sentence 1",
-    "sentence2": "sentence 2",
-    "subset": "subset",
-    "gold": "gold",
-    "overlap": "common words",
-    "words": "words",
-}
+# Columns of `pair_table` and how they are shown; gold with its own digits.
+_SHOWN: list[dict[str, Any]] = [
+    {"name": "sentence1", "title": "sentence 1"},
+    {"name": "sentence2", "title": "sentence 2"},
+    {"name": "subset"},
+    {"name": "gold", "limit": True},
+    {"name": "overlap", "title": "common words", "digits": 2, "limit": True},
+    {"name": "words", "limit": True},
+]
 
 
 class PairExplorer(Explorer):
@@ -80,19 +80,15 @@ class PairExplorer(Explorer):
         for row, both in enumerate(zip(table["sentence1"], table["sentence2"], strict=True)):
             for sentence in dict.fromkeys(both):
                 partners[sentence].append(row)
-        frame: Any = table[list(_TITLES)].set_axis(list(_TITLES.values()), axis=1)
-        frame = frame.loc[:, frame.astype(str).ne("").any()]  # without subset if no pair has one
-        columns: list[dict[str, Any]] = []
-        for name in frame:
-            # Gold is shown with its own digits.
-            digits = 2 if name == "common words" else None
-            columns.append({"name": name, "digits": digits, "limit": is_numeric_dtype(frame[name])})
+        # Without subset if no pair has one.
+        columns = [column for column in _SHOWN if table[column["name"]].astype(str).any()]
         correlations = []
         labels = list(map(str, data))
         for label, short in shortened(labels, 24).items():
-            rank = f"rank: {label}"
             error = f"error: {label}"
-            columns.append({"name": rank, "title": short, "hover": label, "error": error})
+            columns.append(
+                {"name": f"rank: {label}", "title": short, "hover": label, "error": error}
+            )
             correlation = spearman(table["gold"], table[f"score: {label}"])
             correlations.append(f"{label} {100 * correlation:.1f}")
         # All is computed before anything is set, so that wrong data changes nothing.
@@ -100,7 +96,7 @@ class PairExplorer(Explorer):
         self.labels = labels
         self.title = f"Pairs of {self._suite}"
         self.ids = table["pair_id"].tolist()
-        self.frame = frame.join(table.filter(regex="^(rank|error): "))
+        self.frame = table.drop(columns="pair_id").filter(regex="^(?!score: )")
         self.columns = columns
         self.table = table
         self._partners = partners
@@ -225,8 +221,8 @@ def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
     for label, source in scores.items():
         aligned[str(label)] = scores_in_order(str(label), source, pairs, suite)
     # Ranks are comparable only among the same pairs.
-    is_scored = ~np.isnan(list(aligned.values())).any(axis=0)
-    if not is_scored.any():
+    scored = pd.DataFrame(aligned).dropna()
+    if scored.empty:
         labels = ", ".join(aligned)
         raise ValueError(f"no pair of {suite} was scored by all of {labels}; score them on one set")
     overlaps = []
@@ -234,9 +230,8 @@ def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
     for first, second in zip(pairs.sentence1, pairs.sentence2, strict=True):
         one = first.casefold().split()
         two = second.casefold().split()
-        words = {*one, *two}
         common = {*one} & {*two}
-        overlaps.append(len(common) / max(len(words), 1))
+        overlaps.append(len(common) / max(len({*one, *two}), 1))
         counts.append(len(one) + len(two))
     columns: dict[str, Any] = {
         "pair_id": pairs.pair_id,
@@ -247,16 +242,15 @@ def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
         "overlap": overlaps,
         "words": counts,
     }
-    table: Any = pd.DataFrame(columns)[is_scored].reset_index(drop=True)
+    table: Any = pd.DataFrame(columns).loc[scored.index]
     gold_ranks = average_ranks(-table["gold"])
     last = max(len(table) - 1, 1)
-    for label, values in aligned.items():
-        scored = values[is_scored]
-        ranks = average_ranks(-scored)
-        table[f"score: {label}"] = scored
+    for label, values in scored.items():
+        ranks = average_ranks(-values)
+        table[f"score: {label}"] = values
         table[f"rank: {label}"] = ranks
         table[f"error: {label}"] = rank_displacement(ranks, gold_ranks) / last
-    return table
+    return table.reset_index(drop=True)
 
 
 def scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.ndarray:
