@@ -93,22 +93,6 @@ def framed(*parts: str) -> str:
     return f'<div class="mathjax_ignore"><div class="view">{"".join(parts)}</div></div>'
 
 
-def grid(
-    values: pd.DataFrame, largest: float, written: Callable[[float], str], caption: str = ""
-) -> str:
-    """Return a table of numbers whose cells are shaded by size: blue above 0, orange below.
-
-    `largest` has the darkest shade; `written` formats a value; nan leaves a cell empty.
-    """
-    columns = list(map(str, values))
-    rows = []
-    for name, numbers in values.iterrows():
-        cells = [(value, written(value), number_class(value, largest)) for value in numbers]
-        rows.append((str(name), cells))
-    short = shortened(columns, 24)
-    return render("grid.html", columns=columns, short=short, rows=rows, caption=caption)
-
-
 def number_class(value: float, largest: float) -> str:
     """Return the classes of a cell: blue above 0, orange below, darkest from `largest` on."""
     # All 0: no effect at all, and no shade; nan has none either.
@@ -133,3 +117,7 @@ def problem_html(problem: Exception, label: str = "") -> str:
     if label:
         text = f"{label}: {text}"
     return f'<p class="problem" role="alert">{escape(text)}</p>'
+
+
+_TEMPLATES.filters["shortened"] = shortened
+_TEMPLATES.filters["number_class"] = number_class

@@ -21,7 +21,7 @@ from workbench.errors import RunError
 from workbench.metrics import metrics_table
 from workbench.runs import Run
 from workbench.views._plot import HEIGHT, figure_theme
-from workbench.views._style import details, framed, grid, svg_image
+from workbench.views._style import details, render, svg_image
 from workbench.views._table import TypedView
 from workbench.views.export import FigureRenderer, script_html
 from workbench.views.figures import training_curve
@@ -163,8 +163,7 @@ class Mechanism(TypedView):
         values = {name: control.value for name, control in self.controls.items()}
         drawn: Any = self._compute(**values)
         text, *tables = (drawn,) if isinstance(drawn, str) else drawn
-        grids = [grid(table, 1.0, "{:z.3f}".format) for table in tables]
-        return framed(f'<p class="head">{escape(text)}</p>', *grids)
+        return render("mechanism.html", text=text, tables=tables)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         bundle, metadata = super()._repr_mimebundle_(**kwargs)

@@ -16,7 +16,8 @@ from workbench.views._table import HERE, STYLE_SHEET
 from workbench.views.export import write_page
 
 _POOLINGS = ("mean", "cls")
-_SPECIAL = ("cls", "sep", "unk")  # tokens that the script puts in
+_CONFIG = ("num_hidden_layers", "num_attention_heads", "layer_norm_eps")
+_SPECIAL = {"cls_token", "sep_token", "unk_token"}  # that the script puts in
 # Of added tokens, which the script does not know.
 _RULES = ("normalized", "single_word", "lstrip", "rstrip")
 Precision = Literal["int8", "float16"]
@@ -51,7 +52,7 @@ def write_offline(
 
 
 def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
-    """Return what `encoder.js` reads: settings, vocabulary and weights as base64.
+    """Return what `encoder.js` reads: config, tokenizer file, and weights as base64.
 
     Args:
         precision: "int8", each row of a matrix as whole numbers from -127 to 127 and a scale; or
@@ -71,33 +72,26 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
             f"{getattr(encoder, 'checkpoint', encoder)!r:.80}"
         )
     config = encoder.backbone.config
+    # The file of the tokenizer and not its class: the script does what the file says.
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
-    special = {part: getattr(encoder.tokenizer, f"{part}_token_id") for part in _SPECIAL}
     state = encoder.backbone.state_dict()
     weights = {name: value.detach().float().cpu().numpy() for name, value in state.items()}
     # Above the largest float16 the script would compute with infinity; nan is not below it.
     largest = np.finfo(np.float16).max
     is_finite = all((np.abs(values) <= largest).all() for values in weights.values())
-    # The file of the tokenizer and not its class: the script does what the file says.
-    model = tokenizer["model"]
-    rules = tokenizer["normalizer"] or {}
-    added = tokenizer["added_tokens"]
-    # A vocabulary of another kind can be a list of pairs.
-    numbers = dict(model.get("vocab", {}))
-    kinds = (model["type"], rules.get("type"))
-    has_rules = any(token[rule] for token in added for rule in _RULES)
+    has_rules = any(token[rule] for token in tokenizer["added_tokens"] for rule in _RULES)
+    special = encoder.tokenizer.special_tokens_map
+    normalizer = tokenizer["normalizer"] or {}
+    kinds = (tokenizer["model"]["type"], normalizer.get("type"))
     problems = {
         f"has the activation {config.hidden_act}": config.hidden_act != "gelu",
         "has no tokenizer of BERT": kinds != ("WordPiece", "BertNormalizer"),
-        "has a vocabulary with gaps": sorted(numbers.values()) != [*range(len(numbers))],
         "has added tokens with rules": has_rules,
-        "has a width that is no multiple of 4": config.hidden_size % 4
-        or config.intermediate_size % 4,
         f"has pooling {encoder.pooling!r}": encoder.pooling not in _POOLINGS,
         "has dense layers": encoder.dense is not None,
         "has a prompt": encoder.spec.prompt,
         "compares by dot products": encoder.similarity_name != "cosine",
-        "lacks one of the tokens [CLS], [SEP] and [UNK]": None in special.values(),
+        "lacks one of the tokens [CLS], [SEP] and [UNK]": not special.keys() >= _SPECIAL,
         "has more tokens than rows of its table": len(encoder.tokenizer) > config.vocab_size,
         "has weights that are not finite, or too large for 16 bits": not is_finite,
     }
@@ -121,24 +115,13 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         kind = precision if values.ndim == 2 else "float16"
         tensors.append([name, rows.shape, kind])
         parts.append(_whole_numbers(rows) if kind == "int8" else rows.astype("<f2").tobytes())
-    # In BERT's normalizer null stands for the value of lowercase.
-    if rules["strip_accents"] is None:
-        rules["strip_accents"] = rules["lowercase"]
     return {
-        "config": {
-            "layers": config.num_hidden_layers,
-            "heads": config.num_attention_heads,
-            "pooling": encoder.pooling,
-            "longest": min(encoder.max_seq_length, len(positions)),
-            "layer_norm_eps": config.layer_norm_eps,
-        },
-        "tokenizer": {
-            **rules,
-            **special,
-            "longest_word": model["max_input_chars_per_word"],
-            "special": [(token["content"], token["id"]) for token in added],
-        },
-        "vocabulary": sorted(numbers, key=numbers.__getitem__),
+        # Not the whole config, which has the path of the encoder on this machine.
+        "config": {name: getattr(config, name) for name in _CONFIG},
+        "pooling": encoder.pooling,
+        "longest": min(encoder.max_seq_length, len(positions)),
+        "tokenizer": tokenizer,
+        "special": special,
         "tensors": tensors,
         "data": base64.b64encode(b"".join(parts)).decode(),
     }

@@ -3,14 +3,14 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from workbench.errors import DataError
-from workbench.views._style import grid, render
+from workbench.views._style import render
 from workbench.views._table import TypedView, or_problem, text_area, value_of
 from workbench.views.ask import require_text
 from workbench.views.encoders import (
@@ -80,12 +80,7 @@ class Why(TypedView):
         return smallest_swaps(self._encoders, self._sentences(), self.vocabulary)
 
     def html(self, *, is_static: bool) -> str:
-        sentences = self._sentences()
-        html = reasons_html(self._encoders, sentences)
-        encoders, _ = usable_encoders(self._encoders, sentences)
-        if not encoders or not sentences[2:]:
-            return html
-        return html + or_problem(_swaps_html, encoders, sentences, self.vocabulary)
+        return reasons_html(self._encoders, self._sentences(), vocabulary=self.vocabulary)
 
     def _sentences(self) -> list[str]:
         sentences = [self.query, self.target]
@@ -117,34 +112,37 @@ def word_effects(encoders: Sequence[CachedEncoder], sentences: Strings) -> pd.Da
     return table
 
 
-def reasons_html(encoders: Sequence[CachedEncoder], sentences: Strings, *, name: str = "") -> str:
+def reasons_html(
+    encoders: Sequence[CachedEncoder],
+    sentences: Strings,
+    *,
+    name: str = "",
+    vocabulary: Strings = (),
+) -> str:
     """Return the words of query and targets with their effects under each encoder that works.
 
-    name: Of the target, for a title."""
-    encoders, problems = usable_encoders(encoders, sentences)
+    With a second target also `smallest_swaps`.
+
+    name: Of the target, for a title.
+    """
+    encoders, html = usable_encoders(encoders, sentences)
     if not encoders:
-        return problems
+        return html
     table = word_effects(encoders, sentences)
     effects = table.iloc[1:]
-    # One scale for all sides and encoders, so that shades can be compared.
-    largest = float(effects.abs().to_numpy().max(initial=0))
-    grids = []
-    for side, part in effects.groupby(level="side", sort=False):
-        grids.append(grid(part.droplevel("side"), largest, _format_effect, str(side)))
-    return problems + render(
+    html += render(
         "reasons.html",
         name=name,
         target=sentences[1],
         has_other=len(sentences) > 2,
         cosines=table.iloc[0].to_dict(),
-        grids=grids,
+        effects=effects.groupby(level="side", sort=False),
+        # One scale for all sides and encoders, so that shades can be compared.
+        largest=effects.abs().max(axis=None),
     )
-
-
-def _format_effect(value: float) -> str:
-    if abs(value) < 0.0005:
-        return "0"
-    return f"{'▼' if value < 0 else '▲'}{abs(value):.3f}"
+    if sentences[2:]:
+        html += or_problem(_swaps_html, encoders, sentences, vocabulary)
+    return html
 
 
 def smallest_swaps(
@@ -216,11 +214,10 @@ def _put_in(sentences: Strings, vocabulary: Strings) -> Iterator[_Change]:
     """Yield the changes with one word of the vocabulary, at any place of any sentence."""
     for side, sentence in enumerate(sentences):
         words = _WORD.findall(sentence)
-        for place in range(len(words) + 1):
-            for word in vocabulary:
-                changed = list(sentences)
-                changed[side] = _join([*words[:place], f" {word} ", *words[place:]])
-                yield (word,), (_SIDES[side],), changed
+        for place, word in product(range(len(words) + 1), vocabulary):
+            changed = list(sentences)
+            changed[side] = _join([*words[:place], f" {word} ", *words[place:]])
+            yield (word,), (_SIDES[side],), changed
 
 
 def _join(words: Iterable[str]) -> str:
