@@ -61,7 +61,7 @@ def test_rows_are_sorted_searched_and_walked_through_and_the_kernel_knows_it(
         [{"name": "text"}, {"name": "number", "limit": True}],
     )
     hidden = [f"hidden {row}" for row in range(COUNT)]
-    table.set_rows(pd.DataFrame({"text": names, "number": numbers}), columns, texts=hidden)
+    table.set_rows(pd.DataFrame({"text": names, "number": numbers, "hidden": hidden}), columns)
     put_on(page, tmp_path, table=table)
 
     page.get_by_label("search").press("ArrowDown")

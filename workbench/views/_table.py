@@ -42,36 +42,40 @@ class TableWidget(anywidget.AnyWidget):
     ticked = traitlets.List().tag(sync=True)
     height = traitlets.Int(420).tag(sync=True)
 
-    def set_rows(
-        self, frame: pd.DataFrame, columns: Sequence[Mapping[str, Any]], texts: Sequence[str] = ()
-    ) -> None:
+    def set_rows(self, frame: pd.DataFrame, columns: Sequence[Mapping[str, Any]]) -> None:
         """Replace all rows.
 
         Args:
-            frame: The rows.
-            columns: For each its name and, if needed, title, hover, digits, limit (True: limits in
-                its heading), error (the column of shares that shade it).
-            texts: A further text of each row, which is searched and not shown.
+            frame: The rows; all its texts are searched.
+            columns: For each that is shown its name and, if needed, title, hover, digits, limit
+                (True: limits in its heading), error (the column of shares that shade it).
         """
         self._frame = frame.reset_index(drop=True)
         numbers = frame.select_dtypes("number")
         searched = frame.select_dtypes(exclude="number").map(str).to_dict("list")
-        if texts:
-            searched["searched"] = list(texts)
         rows = ["\n".join(row).casefold() for row in zip(*searched.values(), strict=True)]
         self._searched = pd.Series(rows, dtype=object)
         with self.hold_sync():
-            self.columns = list(columns)
+            self.columns = self._columns = list(columns)
             self.extra = {}
             # Numbers travel as bytes, so that nan and all digits arrive.
             self.data = {name: _bytes(values) for name, values in numbers.items()} | searched
             self._list()
 
-    def order_by(self, name: str, values: np.ndarray, sort: list[Any]) -> None:
-        """Replace the values of one number column, which may be hidden, and sort."""
+    def order_by(
+        self, column: Mapping[str, Any], values: np.ndarray, *, descending: bool = True
+    ) -> None:
+        """Sort by numbers that are shown in front of the columns of `set_rows`; choose the first.
+
+        Other numbers of the same name replace them, and cost one message of one column."""
+        name = column["name"]
+        sort = [name, descending]
         self._frame[name] = values
         with self.hold_sync():
-            self.extra = {**self.extra, name: _bytes(values)}
+            self.columns = [column, *self._columns]
+            # The same row number is another row now.
+            self.chosen = -1
+            self.extra = {name: _bytes(values)}
             # An equal value is no change, so it would not be observed.
             if self.sort == sort:
                 self._list()
@@ -147,18 +151,19 @@ class TypedView(View):
 
     def __init__(self, controls: dict[str, Any], *, is_row: bool = False) -> None:
         self.controls = controls
-        self.panel = Panel(layout={"width": "100%" if is_row else "65%"})
+        self.panel = Panel()
         for control in controls.values():
             control.observe(self._draw, "value")
         # Nothing has changed yet, so no control has caused a drawing.
         self._draw()
-        fields = list(controls.values())
+        fields = ipywidgets.Box(list(controls.values()))
+        super().__init__([fields, self.panel])
         if is_row:
-            row = ipywidgets.HBox(fields, layout={"flex_flow": "row wrap"})
-            super().__init__([row, self.panel])
+            fields.layout.flex_flow = "row wrap"
         else:
-            column = ipywidgets.VBox(fields, layout={"width": "34%"})
-            super().__init__([ipywidgets.HBox([column, self.panel])])
+            self.layout.flex_flow = "row"
+            fields.layout = {"flex_flow": "column", "width": "34%"}
+            self.panel.layout.width = "65%"
 
     def html(self, *, is_static: bool) -> str:
         """Return what is drawn, live or without a kernel; errors are shown in its place."""

@@ -2,7 +2,7 @@
 
 Here are what they have in common, and the explorer of queries."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -51,8 +51,8 @@ TARGETS = 50  # at most, in a table, so that the chart is near
 class Explorer(View):
     """A table that is ordered and searched, and the details of its chosen row.
 
-    `ids`, `frame`, `columns` and `texts` are those of its rows; `note` follows the number of listed
-    rows."""
+    `ids`, `frame` and `columns` are those of its rows; all texts of `frame` are searched. `note`
+    follows the number of listed rows."""
 
     kind: str  # the listed things, in the plural
     shows: str  # the property of a `RunPicker` that has the data
@@ -65,7 +65,6 @@ class Explorer(View):
     ids: list[Any]
     frame: pd.DataFrame
     columns: list[dict[str, Any]]
-    texts: Sequence[str] = ()  # a further text of each row to search
     note = ""
 
     def __init__(self, data: Sources, encoders: Encoders, **table: Any) -> None:
@@ -110,7 +109,7 @@ class Explorer(View):
         with self.grid.hold_sync():
             self.grid.ticked = [row for row, name in enumerate(self.ids) if name in marked]
             self.grid.note = self.note
-            self.grid.set_rows(self.frame, self.columns, texts=self.texts)
+            self.grid.set_rows(self.frame, self.columns)
             self._sort()
             with suppress(ValueError):  # it is no longer listed
                 self.chosen = chosen
@@ -142,11 +141,7 @@ class Explorer(View):
             "digits": 0 if is_data else 2,
             "limit": True,
         }
-        with self.grid.hold_sync():
-            self.grid.columns = [column, *self.columns]
-            # The same row number is another row now.
-            self.grid.chosen = -1
-            self.grid.order_by(VALUE, values, [VALUE, not is_data])
+        self.grid.order_by(column, values, descending=not is_data)
 
     @property
     def chosen(self) -> Any:
@@ -271,16 +266,13 @@ class RankingExplorer(Explorer):
         firsts = [rows[0] for rows in suite.rows.values()]
         self.frame = pd.DataFrame({"query": suite.table["query"].iloc[firsts].tolist()})
         self.columns = [{"name": "query"}]
-        self.texts = ()
         self.note = ""
-        absent = [label for label in map(str, data) if label not in suite.labels]
-        if absent:
+        if absent := [label for label in map(str, data) if label not in suite.labels]:
             self.note = f"; without rankings of this set: {', '.join(absent)}"
         targets = suite.table["target"]
         # Of as much text as a browser takes: joining more takes seconds.
         if targets.str.len().sum() + len(targets) < MOST_CHARACTERS:
-            # One text for each query: the browser searches them without a kernel.
-            self.texts = ["\n".join(targets.iloc[rows]) for rows in suite.rows.values()]
+            self.frame["targets"] = ["\n".join(targets.iloc[rows]) for rows in suite.rows.values()]
         else:
             self.note += "; too much text to search in the targets"
 

@@ -212,7 +212,10 @@ class LiveCurve:
             self._output.update(self)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        rows = pd.DataFrame(self._rows or {"step": []})
+        if not self._rows:
+            # A figure without data would be an empty place.
+            return {"text/html": "", "text/plain": ""}
+        rows = pd.DataFrame(self._rows)
         figure = training_curve({self.label: rows}, terms=True)
         steps = self._expected_steps()
         if steps:
@@ -229,11 +232,9 @@ class LiveCurve:
         """Return the number of steps of the whole training, 0 if it is not known yet."""
         if self._config is None:
             return 0
-        epochs = self._config.epochs
         # The number of batches of an epoch is known once a step of it is logged.
-        rows = [row for row in self._rows if row.get("epoch", 0) > 0]
-        known = [epochs * row["step"] / row["epoch"] for row in rows]
-        return self._config.max_steps or max(known, default=0)
+        known = [row["step"] / row["epoch"] for row in self._rows if row.get("epoch", 0) > 0]
+        return self._config.max_steps or self._config.epochs * max(known, default=0)
 
 
 def drawing(name: str) -> HTML:
@@ -256,7 +257,5 @@ def collapsible(title: str, *things: Any) -> HTML:
     html = ""
     for thing in things:
         draw = getattr(thing, "_repr_html_", None)
-        shown = draw() if draw else None
-        # pandas returns None where its option turns HTML off.
-        html += shown or f"<pre>{escape(str(thing))}</pre>"
+        html += draw() if draw else f"<pre>{escape(str(thing))}</pre>"
     return HTML(details(title, html))

@@ -2,8 +2,6 @@
 
 They need no script, style sheet or network."""
 
-from collections import Counter
-from collections.abc import Iterable
 from html import escape
 from typing import Any
 
@@ -83,6 +81,12 @@ def view_html(
     if view.gold is not None:
         for name, measure in _MEASURES.items():
             measures[name] = [measure(view.gold, scores) for scores in view.scores.values()]
+    ranks = pd.DataFrame(view.ranks, view.table.index)
+    # By how many places a target is nearer than by the first column, gold if it is known; 0
+    # anywhere among the places that it ties.
+    moves: Any = ranks.apply(rank_displacement, reference=ranks.iloc[:, 0])
+    # In sixths of the list: up to 1/6, 1/3, 1/2, and more.
+    sixths = np.ceil(6 * moves.abs() / max(len(ranks) - 1, 1) - 1e-6)
     chart = slope_svg(view)
     if chart and not is_live:
         chart = svg_image(chart, _CHART)
@@ -90,42 +94,16 @@ def view_html(
         "ranking.html",
         view=view,
         targets=targets,
-        rows=_target_rows(view, targets),
+        # Ranks are among all targets; only the rows of the nearest are written.
+        rows=view.nearest(targets).table.to_dict("index"),
+        moves=moves.to_dict("index"),
+        shades=sixths.clip(upper=4).astype(int).to_dict("index"),
+        is_tied=ranks.apply(pd.Series.duplicated, keep=False).to_dict("index"),
         longest=_LONG,
         explains=explains,
         measures=measures | view.measures,
         chart=chart,
     )
-
-
-def _target_rows(view: QueryView, targets: int) -> Iterable[Any]:
-    """Return for each letter the target, gold and its rank if known, and a cell for each label.
-
-    A cell is the rank, by how many places it is nearer than by the reference, shade and score."""
-    ranks = view.ranks
-    reference, *_ = ranks.values()
-    last = max(len(reference) - 1, 1)
-    columns = []
-    for label, scores in view.scores.items():
-        # 0 anywhere among the places that the reference ties.
-        moves = rank_displacement(ranks[label], reference)
-        # In sixths of the list: up to 1/6, 1/3, 1/2, and more.
-        sixths = np.ceil(6 * np.abs(moves) / last - 1e-6)
-        shades = np.minimum(sixths, 4).astype(int)
-        columns.append(zip(_format_ranks(ranks[label]), moves, shades, scores, strict=True))
-    cells = list(zip(*columns, strict=True))
-    rows = view.table[["target"]].assign(cells=cells, remark=view.remarks)
-    if view.gold is not None:
-        rows["gold"] = view.gold
-        rows["gold_rank"] = _format_ranks(ranks["gold"])
-    # Ranks are among all targets; only the rows of the nearest are written.
-    return rows.loc[view.nearest(targets).table.index].itertuples()
-
-
-def _format_ranks(ranks: np.ndarray) -> list[str]:
-    values = ranks.tolist()
-    times = Counter(values)
-    return [f"{'=' if times[rank] > 1 else ''}{rank:g}" for rank in values]
 
 
 def slope_svg(view: QueryView) -> str:
