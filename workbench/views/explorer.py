@@ -204,8 +204,8 @@ class Explorer(View):
             details=[self._details(row, is_live=False) for row in listed[:_STATIC_DETAILS]],
         )
 
-    def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
-        """Yield for a page of these rows: id, text in the list, and HTML; each query once."""
+    def sections(self, rows: list[int]) -> Iterator[tuple[str, list[QueryView]]]:
+        """Yield for a page of these rows an id and views, of which it folds all but the first."""
         raise NotImplementedError
 
     def to_html(self, path: str | Path, *, head: str = "") -> Path:
@@ -227,6 +227,8 @@ class Explorer(View):
             most=MOST_SECTIONS,
             sections=list(self.sections(self.grid.listed[:MOST_SECTIONS].tolist())),
             most_open=_OPEN,
+            draw=view_html,
+            targets=TARGETS,
             style=STYLE_SHEET,
             script=_SCRIPT,
         )
@@ -279,9 +281,9 @@ class RankingExplorer(Explorer):
     def views(self, row: int) -> list[QueryView]:
         return [self.suite.view(self.ids[row])]
 
-    def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
+    def sections(self, rows: list[int]) -> Iterator[tuple[str, list[QueryView]]]:
         for row in rows:
-            yield str(self.ids[row]), self.frame.loc[row, "query"], self._details(row)
+            yield str(self.ids[row]), self.views(row)
 
     @property
     def selected(self) -> pd.DataFrame:

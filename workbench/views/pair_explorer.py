@@ -14,10 +14,9 @@ from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
 from workbench.files import atomic_write, set_name
 from workbench.metrics import average_ranks, spearman
-from workbench.views._style import details, render, shortened
+from workbench.views._style import render, shortened
 from workbench.views.encoders import Encoders, label_encoders, scores_of
-from workbench.views.explorer import TARGETS, Explorer
-from workbench.views.page import view_html
+from workbench.views.explorer import Explorer
 from workbench.views.queries import QueryView, Sources, extract_table, rank_displacement
 
 _SIDES = ["sentence1", "sentence2"]
@@ -142,31 +141,23 @@ class PairExplorer(Explorer):
         places = (self.table[f"rank: {a}"] - self.table[f"rank: {b}"]).abs()
         return (places / max(len(self.table) - 1, 1)).to_numpy()
 
-    def _title(self, row: int, remark: str = "") -> str:
-        return render("pair.html", pair=self.table.loc[row], remark=remark)
-
     def _details(self, row: int, **options: Any) -> str:
-        return self._title(row) + super()._details(row, **options)
+        return render("pair.html", pair=self.table.loc[row]) + super()._details(row, **options)
 
-    def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
+    def sections(self, rows: list[int]) -> Iterator[tuple[str, list[QueryView]]]:
         """Yield a section for each first sentence, whose table marks these of its pairs.
 
-        The tables of their second sentences are folded. A pair without others is a line."""
+        After it come its second sentences that no other section shows."""
         remarks = {row: self._remark(row) for row in rows}
         shown = {*self.table.loc[rows, "sentence1"]}  # sentences that have a table
         for query, pairs in self.table.loc[rows].groupby("sentence1", sort=False):
-            row, *others = pairs.index
-            seconds = pairs["sentence2"].tolist()
-            text = f"{query} ({len(seconds)} pairs)" if others else f"{query} / {seconds[0]}"
-            html = self._table_of(query, remarks)
-            if len(self._partners[query]) == 1:  # the rank of an only target is always 1
-                html = self._title(row, remarks[row])
-            for second in seconds:
+            views = [self._view(query, remarks)]
+            for second in pairs["sentence2"]:
                 # A sentence with one partner has the table of that one.
                 if second not in shown and len(self._partners[second]) > 1:
                     shown.add(second)
-                    html += details(second, self._table_of(second, remarks))
-            yield str(pairs["pair_id"].iloc[0]), text, html
+                    views.append(self._view(second, remarks))
+            yield str(pairs["pair_id"].iloc[0]), views
 
     def _remark(self, row: int) -> str:
         """Return the name of a pair and its ranks among all pairs, not among its partners."""
@@ -174,9 +165,6 @@ class PairExplorer(Explorer):
         ranks = [f"{rank:g}" for rank in pair.filter(regex="^rank: ")]
         total = f"of {len(self.table):,} pairs: {', '.join(ranks)}"
         return f"{pair['subset']} {pair['pair_id']}; {total}"
-
-    def _table_of(self, sentence: str, remarks: Mapping[int, str]) -> str:
-        return view_html(self._view(sentence, remarks), is_live=True, targets=TARGETS)
 
     def views(self, row: int) -> list[QueryView]:
         """Return the first sentence with all its partners, and the second if it has others."""
@@ -192,8 +180,8 @@ class PairExplorer(Explorer):
         is_first = rows["sentence1"] == sentence
         targets = rows["sentence2"].where(is_first, rows["sentence1"]).tolist()
         scores = {label: rows[f"score: {label}"].to_numpy() for label in self.labels}
-        gold = rows["gold"].to_numpy()
         shown = [remarks.get(row, "") for row in partners]
+        gold = rows["gold"].to_numpy()
         return QueryView.from_scores(sentence, targets, gold, scores, self._suite, remarks=shown)
 
 
