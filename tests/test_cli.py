@@ -481,6 +481,12 @@ def test_a_look_writes_a_page_with_friendly_names_and_a_notebook_that_runs(
             assert load_pairs("marked.csv").sentence2 == ["the cat is asleep", "rain falls"]
         elif "HTML(" in last:
             assert "Ours" in values["view"].data
+        elif "views.Ask(" in last:
+            table = values["view"].selected
+            assert dict(zip(table["target"], table["gold"], strict=True)) == {
+                "the cat is asleep": 5,
+                "a dog barks": 1,
+            }
         else:
             assert "asleep" in values["view"].static()
 

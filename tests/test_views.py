@@ -518,6 +518,16 @@ def test_targets_are_ranked_by_each_encoder_and_only_new_sentences_are_encoded()
         assert "three" in several.panel.html, "an encoder that fails hides no other"
 
 
+def test_gold_of_the_pairs_is_shown_while_they_have_it_for_every_target():
+    view = Ask({"counts": counts}, "a cat", ["no", "a cat sleeps"], pairs=FEW)
+    assert view.selected["target"].tolist() == ["a cat sleeps", "no"], "by gold"
+    assert view.selected["gold"].tolist() == [5, 4]
+    assert "KCC" in view.panel.html
+    view.select(targets="no\nanother")
+    assert "gold" not in view.selected
+    assert "KCC" not in view.panel.html
+
+
 def counts(sentences: list[str]) -> np.ndarray:
     """Embed texts as the counts of four words, and one constant."""
     return np.array(

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from stage import put_on, violations
 
-from workbench.data import Pairs
+from workbench.data import Pairs, load_pairs
 from workbench.views import Ask, PairExplorer, Phenomena, RankingExplorer, Why
 from workbench.views._table import TableWidget
 from workbench.views.phenomena import _COLUMNS
@@ -223,7 +223,11 @@ def test_a_pair_is_marked_by_key_and_by_its_star_and_the_kernel_knows_it(page: A
     stars.first.click()
     page.get_by_role("status").filter(has_text="2 marked").wait_for()
     assert explorer.marked["sentence1"].tolist() == ["b", "c"]
+    assert stars.all_inner_texts() == ["☆", "☆", "★", "☆", "★"]
     assert explorer.chosen == "<i>0</i>", "a marked row is chosen, too"
+    read = load_pairs(explorer.write_marked(tmp_path / "marked.csv"))
+    assert (read.sentence1, read.sentence2) == (["b", "c"], ["d", "f"])
+    assert (read.gold.tolist(), read.score_range) == ([2, 4], (0, 5))
     page.get_by_label("search").fill("m")
     wait_for(page, explorer.grid, 0)
     assert len(explorer.marked) == 2, "a letter of a search marks nothing"

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import string
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -130,11 +131,17 @@ def write_look(
         # A notebook and the files next to it can be moved together.
         return os.path.relpath(name, path.parent) if Path(name).exists() else name
 
+    # Gold is shown for the targets of one query, so that with the most of them is the best example.
+    ((query, count),) = Counter(pairs.sentence1).most_common(1)
+    targets = pairs.sentence2
+    if count > 1:
+        both = zip(pairs.sentence1, pairs.sentence2, strict=True)
+        targets = [second for first, second in both if first == query]
     values = {
         "encoders": {name: near(encoder) for name, encoder in encoders.items()},
         "on": near(on),
-        "query": pairs.sentence1[0],
-        "targets": list(dict.fromkeys(pairs.sentence2))[:6],
+        "query": query,
+        "targets": list(dict.fromkeys(targets))[:6],
     }
     texts = {"names": ", ".join(encoders), "pairs": pairs.name}
     texts["columns"] = f", columns={columns}" if columns else ""
