@@ -88,8 +88,8 @@ def _escaped(name: Any) -> Any:
 
 def _text_cell(value: Any) -> str:
     text = "" if pd.api.types.is_scalar(value) and pd.isna(value) else str(value)
-    # A short name stays in one line, a sentence wraps.
-    room = "min-width:12em;overflow-wrap:anywhere" if len(text) > 30 else "white-space:nowrap"
+    # A short name stays in one line; a sentence wraps, so that eight columns fit on a laptop.
+    room = "min-width:9em;overflow-wrap:anywhere" if len(text) > 20 else "white-space:nowrap"
     return f'<div style="text-align:left;{room}">{escape(text)}</div>'
 
 
