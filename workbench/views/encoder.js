@@ -132,9 +132,11 @@ class BertEncoder {
   }
 
   encode(sentence) {
-    const ids = this.tokens(sentence || " "), rows = ids.length, { "embeddings.word": words } = this.weights;
-    const size = this.weights["embeddings.LayerNorm.weight"].length, places = this.weights["embeddings.position"];
-    let x = Float32Array.from({ length: rows * size }, (_, i) => words[ids[(i / size) | 0] * size + (i % size)] + places[i]);
+    const ids = this.tokens(sentence || " "), rows = ids.length, size = this.weights["embeddings.LayerNorm.weight"].length;
+    // Each sentence is alone, so all its tokens are of the first segment.
+    const [words, places, segment] = ["word", "position", "token_type"].map((of) => this.weights[`embeddings.${of}_embeddings.weight`]);
+    const embedded = (_, i) => words[ids[(i / size) | 0] * size + (i % size)] + places[i] + segment[i % size];
+    let x = Float32Array.from({ length: rows * size }, embedded);
     x = this.normalized(x, "embeddings.LayerNorm", rows);
     for (let layer = 0; layer < this.config.num_hidden_layers; layer++) {
       const name = `encoder.layer.${layer}`, seen = this.attention(x, `${name}.attention`, rows);

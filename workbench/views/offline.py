@@ -74,8 +74,10 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
     config = encoder.backbone.config
     # The file of the tokenizer and not its class: the script does what the file says.
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
-    state = encoder.backbone.state_dict()
-    weights = {name: value.detach().float().cpu().numpy() for name, value in state.items()}
+    weights = {}
+    for name, value in encoder.backbone.state_dict().items():
+        if name.startswith(("embeddings.", "encoder.")):
+            weights[name] = value.detach().float().cpu().numpy()
     # Above the largest float16 the script would compute with infinity; nan is not below it.
     largest = np.finfo(np.float16).max
     is_finite = all((np.abs(values) <= largest).all() for values in weights.values())
@@ -99,17 +101,9 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         if is_so:
             remedy = "a page can contain a BERT with WordPiece, pooled by mean or cls"
             raise EncoderError(f"{encoder.checkpoint.name} {problem}; {remedy}")
-    # Each sentence is alone, so all its tokens are of the first segment.
-    segment = weights["embeddings.token_type_embeddings.weight"][0]
-    positions = weights["embeddings.position_embeddings.weight"] + segment
-    words = weights["embeddings.word_embeddings.weight"]
-    kept = {"embeddings.word": words, "embeddings.position": positions}
-    for name, values in weights.items():
-        if name.startswith(("embeddings.LayerNorm", "encoder.")):
-            kept[name] = values
     tensors = []
     parts = []
-    for name, values in kept.items():
+    for name, values in weights.items():
         rows = np.atleast_2d(values)
         # Biases and norms are few, and a scale for each would lose more than it saves.
         kind = precision if values.ndim == 2 else "float16"
@@ -119,7 +113,7 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         # Not the whole config, which has the path of the encoder on this machine.
         "config": {name: getattr(config, name) for name in _CONFIG},
         "pooling": encoder.pooling,
-        "longest": min(encoder.max_seq_length, len(positions)),
+        "longest": min(encoder.max_seq_length, config.max_position_embeddings),
         "tokenizer": tokenizer,
         "special": special,
         "tensors": tensors,

@@ -249,13 +249,11 @@ def _swaps_html(encoders: Sequence[CachedEncoder], sentences: Strings, vocabular
     kinds = {"without": f"no set of up to {most} words"}
     if vocabulary:
         kinds["with"] = "no word of the vocabulary"
-    is_equal = {}
-    for encoder in encoders:
-        is_equal[encoder.label] = abs(encoder.leads([sentences])[0]) < _EQUAL
     return render(
         "swaps.html",
-        encoders=is_equal,
+        leads={encoder.label: encoder.leads([sentences])[0] for encoder in encoders},
+        equal=_EQUAL,
         kinds=kinds,
-        swaps={(row.encoder, row.change): row for row in table.itertuples()},
+        swaps=list(table.itertuples()),
         sides=_SIDES,
     )
