@@ -10,7 +10,7 @@ import pandas as pd
 from workbench.errors import DataError
 from workbench.views._style import inlined
 from workbench.views._table import TypedView, text_area, value_of
-from workbench.views.encoders import WORDS, CachedEncoder, Encoders, usable_encoders, wrap_encoders
+from workbench.views.encoders import CachedEncoder, Encoders, usable_encoders, wrap_encoders
 from workbench.views.export import write_page
 from workbench.views.offline import Precision, write_offline
 from workbench.views.page import view_html
@@ -96,10 +96,7 @@ class Ask(TypedView):
             ranking = self.html(is_static=True)
             return write_page(path, _PAGE + inlined(ranking))
         query, *lines = self._sentences()
-        # The script computes word overlap itself.
-        models = {}
-        for cached in self._encoders:
-            models[cached.label] = None if cached.source == WORDS else cached.model
+        models = {cached.label: cached.model for cached in self._encoders}
         return write_offline(path, models, query, lines, precision)
 
     def _sentences(self) -> list[str]:

@@ -125,12 +125,12 @@ class Explorer(View):
         is_data = self.order == "data"
         if is_data:
             values = np.arange(1.0, len(self.ids) + 1)
+        elif self.order == "worst":
+            values = self.distances(self.a)
         elif self.order == "disagreement":
             values = self.distances(self.a, self.b)
         else:
-            values = self.distances(self.a)
-            if self.order != "worst":
-                values = values - self.distances(self.b)
+            values = self.distances(self.a) - self.distances(self.b)
             if self.order == "loss":
                 values = -values
         self.frame[VALUE] = values
@@ -265,8 +265,8 @@ class RankingExplorer(Explorer):
         self.labels = suite.labels
         self.ids = list(suite.rows)
         self.distances = suite.distances
-        firsts = [rows[0] for rows in suite.rows.values()]
-        self.frame = pd.DataFrame({"query": suite.table["query"].iloc[firsts].tolist()})
+        queries = suite.table.groupby("query_id", sort=False, observed=True)
+        self.frame = queries[["query"]].first().reset_index(drop=True)
         self.columns = [{"name": "query"}]
         self.note = ""
         if absent := [label for label in map(str, data) if label not in suite.labels]:
@@ -274,7 +274,7 @@ class RankingExplorer(Explorer):
         targets = suite.table["target"]
         # Of as much text as a browser takes: joining more takes seconds.
         if targets.str.len().sum() + len(targets) < MOST_CHARACTERS:
-            self.frame["targets"] = ["\n".join(targets.iloc[rows]) for rows in suite.rows.values()]
+            self.frame["targets"] = queries["target"].agg("\n".join).tolist()
         else:
             self.note += "; too much text to search in the targets"
 

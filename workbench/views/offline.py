@@ -13,6 +13,7 @@ import numpy as np
 from workbench.errors import EncoderError, SettingError, unknown_name
 from workbench.views._style import render
 from workbench.views._table import HERE, STYLE_SHEET
+from workbench.views.encoders import WordOverlap
 from workbench.views.export import write_page
 
 _POOLINGS = ("mean", "cls")
@@ -31,22 +32,17 @@ def write_offline(
     targets: Sequence[str],
     precision: Precision,
 ) -> Path:
-    """Write the page with these encoders, label -> `Encoder`, or None for `WordOverlap`.
+    """Write the page with these encoders, label -> `Encoder` or `WordOverlap`.
 
     Raises as `pack_encoder`."""
-    packed = []
-    for label, model in models.items():
-        parts = pack_encoder(model, precision) if model else {}
-        packed.append({"label": label, **parts})
-    # The text of a script element ends at "</".
-    encoders = json.dumps(packed).replace("<", "\\u003c")
+    packed = [{"label": label, **pack_encoder(model, precision)} for label, model in models.items()]
     page = render(
         "offline.html",
         style=STYLE_SHEET,
-        encoders=encoders,
+        encoders=packed,
         script="\n".join((HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS),
         query=query,
-        targets="\n".join(targets),
+        targets=targets,
     )
     return write_page(path, page)
 
@@ -66,6 +62,8 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
     choices = get_args(Precision)
     if precision not in choices:
         raise SettingError(unknown_name("precision", precision, choices, "of a page"))
+    if isinstance(encoder, WordOverlap):  # which the script computes itself
+        return {}
     if not hasattr(encoder, "backbone") or encoder.backbone.config.model_type != "bert":
         raise EncoderError(
             "a page can only contain a BERT encoder, not "

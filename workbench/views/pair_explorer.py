@@ -213,24 +213,21 @@ def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
     if scored.empty:
         labels = ", ".join(aligned)
         raise ValueError(f"no pair of {suite} was scored by all of {labels}; score them on one set")
-    overlaps = []
-    counts = []
-    for first, second in zip(pairs.sentence1, pairs.sentence2, strict=True):
-        one = first.casefold().split()
-        two = second.casefold().split()
-        common = {*one} & {*two}
-        overlaps.append(len(common) / max(len({*one, *two}), 1))
-        counts.append(len(one) + len(two))
     columns: dict[str, Any] = {
         "pair_id": pairs.pair_id,
         "subset": pairs.subset or "",
         "sentence1": pairs.sentence1,
         "sentence2": pairs.sentence2,
         "gold": pairs.gold,
-        "overlap": overlaps,
-        "words": counts,
     }
     table: Any = pd.DataFrame(columns).loc[scored.index]
+    words = [table[side].str.casefold().str.split() for side in _SIDES]
+    overlaps = []
+    for one, two in zip(*words, strict=True):
+        common = {*one} & {*two}
+        overlaps.append(len(common) / max(len({*one, *two}), 1))
+    table["overlap"] = overlaps
+    table["words"] = words[0].str.len() + words[1].str.len()
     gold_ranks = average_ranks(-table["gold"])
     last = max(len(table) - 1, 1)
     for label, values in scored.items():
