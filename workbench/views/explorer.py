@@ -43,8 +43,6 @@ VALUE = "value"  # the column of the chosen order
 MOST_CHARACTERS = 2_000_000  # of the targets, if a browser is to search them
 _SCRIPT = (HERE / "shared.js").read_text(encoding="utf-8")
 _STATIC_ROWS = 20  # without a kernel
-_STATIC_DETAILS = 3
-_OPEN = 20  # sections that a page shows unfolded; of more only the first
 TARGETS = 50  # at most, in a table, so that the chart is near
 
 
@@ -150,13 +148,12 @@ class Explorer(View):
 
     @chosen.setter
     def chosen(self, name: Any) -> None:
-        for row in self.grid.listed:
-            if self.ids[row] == name:
-                self.grid.chosen = int(row)
-                return
-        raise ValueError(
-            f"chosen is {name!r}, which is not listed; clear the search and the limits"
-        )
+        rows = [row for row in self.grid.listed if self.ids[row] == name]
+        if not rows:
+            raise ValueError(
+                f"chosen is {name!r}, which is not listed; clear the search and the limits"
+            )
+        self.grid.chosen = int(rows[0])
 
     def _draw(self, _: Any = None) -> None:
         if self._is_filling:
@@ -166,16 +163,14 @@ class Explorer(View):
         html = ""
         row = self.grid.chosen
         if row >= 0:
-            html = or_problem(self._details, row, explains=bool(self._vectors))
+            html = or_problem(self.details, row, is_live=True)
         self.detail.html = html
 
-    def _details(self, row: int, *, is_live: bool = True, explains: bool = False) -> str:
-        """Return HTML of a row.
-
-        explains: Add buttons, whose value is the number of a view and a letter."""
+    def details(self, row: int, *, is_live: bool) -> str:
+        """Return HTML of a row; buttons in it have the number of a view and a letter."""
         html = ""
         for place, view in enumerate(self.views(row)):
-            number = str(place) if explains else ""
+            number = str(place) if is_live and self._vectors else ""
             html += view_html(view, is_live=is_live, targets=TARGETS, explains=number)
         return html
 
@@ -196,13 +191,8 @@ class Explorer(View):
         columns = self.grid.columns
         rows = self.frame.loc[listed[:_STATIC_ROWS], [column["name"] for column in columns]]
         rows.columns = [column.get("title", column["name"]) for column in columns]
-        return render(
-            "first_rows.html",
-            view=self,
-            order=ORDERS[self.order],
-            table=table_html(rows.round(2)),
-            details=[self._details(row, is_live=False) for row in listed[:_STATIC_DETAILS]],
-        )
+        table = table_html(rows.round(2))
+        return render("first_rows.html", view=self, order=ORDERS[self.order], table=table)
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, list[QueryView]]]:
         """Yield for a page of these rows an id and views, of which it folds all but the first."""
@@ -226,7 +216,6 @@ class Explorer(View):
             head=head,
             most=MOST_SECTIONS,
             sections=list(self.sections(self.grid.listed[:MOST_SECTIONS].tolist())),
-            most_open=_OPEN,
             draw=view_html,
             targets=TARGETS,
             style=STYLE_SHEET,

@@ -2,7 +2,6 @@
 
 Partners of a sentence are those that it is paired with, on either side."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -75,10 +74,9 @@ class PairExplorer(Explorer):
 
     def _load(self, data: Sources) -> None:
         table = pair_table(data, self._data)
-        partners = defaultdict(list)  # sentence -> the rows that have it on either side
-        for row, both in enumerate(zip(table["sentence1"], table["sentence2"], strict=True)):
-            for sentence in dict.fromkeys(both):
-                partners[sentence].append(row)
+        both = table[_SIDES].stack()
+        # sentence -> the rows that have it on either side
+        partners = both.index.to_frame()[0].groupby(both).unique()
         # Without subset if no pair has one.
         columns = [column for column in _SHOWN if table[column["name"]].astype(str).any()]
         correlations = []
@@ -141,8 +139,9 @@ class PairExplorer(Explorer):
         places = (self.table[f"rank: {a}"] - self.table[f"rank: {b}"]).abs()
         return (places / max(len(self.table) - 1, 1)).to_numpy()
 
-    def _details(self, row: int, **options: Any) -> str:
-        return render("pair.html", pair=self.table.loc[row]) + super()._details(row, **options)
+    def details(self, row: int, *, is_live: bool) -> str:
+        title = render("pair.html", pair=self.table.loc[row])
+        return title + super().details(row, is_live=is_live)
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, list[QueryView]]]:
         """Yield a section for each first sentence, whose table marks these of its pairs.
