@@ -17,27 +17,33 @@ import numpy as np
 import pandas as pd
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+HERE = Path(__file__).parent
+
+
+def read_part(name: str) -> str:
+    """Return the text of a file of this folder: a script, a drawing or a template."""
+    return (HERE / name).read_text(encoding="utf-8")
+
+
 GREY = "#767776"  # of lines and words that are no data: readable on white and on nearly black
 # class -> style. A notebook gets them in its elements (`inlined`), a page and the live views as
 # rules. "shade0" to "shade4": at gold's rank, and up to 1/6, 1/3, 1/2 and all of the list away from
 # it, light to dark, so that they differ without hue too; the text on them is dark in every theme.
 # "pro" and "con": of words that bring two sentences together (blue) or apart (orange), from little
 # to much.
-STYLES: dict[str, str] = json.loads(
-    (Path(__file__).parent / "styles.json").read_text(encoding="utf-8")
-)
+STYLES: dict[str, str] = json.loads(read_part("styles.json"))
 _CLASSES = re.compile(r'class="((?:{0})(?: (?:{0}))*)"'.format("|".join(STYLES)))
 
 
 def _template(name: str) -> str:
-    text = (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
     # Lines are joined, so that no white space is between cells.
-    return "".join(map(str.strip, text.splitlines()))
+    return "".join(map(str.strip, read_part(f"templates/{name}").splitlines()))
 
 
 _TEMPLATES = Environment(
     autoescape=True, loader=FunctionLoader(_template), undefined=StrictUndefined
 )
+_TEMPLATES.globals |= {"styles": STYLES, "read_part": read_part}
 _TEMPLATES.filters["number"] = format
 _TEMPLATES.tests["missing"] = np.isnan
 _TEMPLATES.tests["unretrieved"] = np.isneginf

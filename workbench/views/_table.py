@@ -1,7 +1,6 @@
 """The widgets of the live views: a table of columns, a panel of HTML, and the frame of a view."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import anywidget
@@ -11,10 +10,9 @@ import pandas as pd
 import traitlets
 
 from workbench.errors import unknown_name
-from workbench.views._style import STYLES, inlined, problem_html, render
+from workbench.views._style import HERE, inlined, problem_html, render
 
-HERE = Path(__file__).parent
-STYLE_SHEET = render("styles.css", styles=STYLES)
+STYLE_SHEET = render("styles.css")
 
 
 class TableWidget(anywidget.AnyWidget):

@@ -13,8 +13,6 @@ import pandas as pd
 
 from workbench.views._style import render, shortened
 from workbench.views._table import (
-    HERE,
-    STYLE_SHEET,
     Panel,
     TableWidget,
     View,
@@ -41,7 +39,6 @@ ORDERS = {
 }
 VALUE = "value"  # the column of the chosen order
 MOST_CHARACTERS = 2_000_000  # of the targets, if a browser is to search them
-_SCRIPT = (HERE / "shared.js").read_text(encoding="utf-8")
 _STATIC_ROWS = 20  # without a kernel
 TARGETS = 50  # at most, in a table, so that the chart is near
 
@@ -218,8 +215,6 @@ class Explorer(View):
             sections=list(self.sections(self.grid.listed[:MOST_SECTIONS].tolist())),
             draw=view_html,
             targets=TARGETS,
-            style=STYLE_SHEET,
-            script=_SCRIPT,
         )
         return write_page(path, page)
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import ipywidgets
@@ -21,13 +20,12 @@ from workbench.errors import RunError
 from workbench.metrics import metrics_table
 from workbench.runs import Run
 from workbench.views._plot import HEIGHT, figure_theme
-from workbench.views._style import details, render, svg_image
+from workbench.views._style import details, read_part, render, svg_image
 from workbench.views._table import TypedView
 from workbench.views.export import FigureRenderer, script_html
 from workbench.views.figures import training_curve
 
 _ROWS = 200  # of a longer table its two ends: a page with all the pairs of a run would be megabytes
-_DRAWINGS = Path(__file__).parent / "drawings"
 _GAP = f'<div style="height: {HEIGHT + 33}px"></div>'  # of the height of a figure
 
 
@@ -220,7 +218,7 @@ class LiveCurve:
         steps = self._expected_steps()
         if steps:
             figure.update_xaxes(range=[-0.02 * steps, 1.02 * steps])
-        losses: Any = rows["loss"].count() if "loss" in rows else 0
+        losses = rows.filter(["loss"]).count().sum()
         if losses < 2:  # too few for a line
             figure.update_traces(mode="markers", selector={"mode": "lines"})
             figure.update_layout(yaxis2_visible=bool(losses))
@@ -243,7 +241,7 @@ def drawing(name: str) -> HTML:
     Example:
         drawing("simcse")
     """
-    svg = (_DRAWINGS / f"{name}.svg").read_text(encoding="utf-8")
+    svg = read_part(f"drawings/{name}.svg")
     title = svg.partition("<title>")[2].partition("</title>")[0]
     return HTML(svg_image(svg, title))
 

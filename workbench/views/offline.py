@@ -12,17 +12,14 @@ import numpy as np
 
 from workbench.errors import EncoderError, SettingError, unknown_name
 from workbench.views._style import render
-from workbench.views._table import HERE, STYLE_SHEET
 from workbench.views.encoders import WordOverlap
 from workbench.views.export import write_page
 
 _POOLINGS = ("mean", "cls")
 _CONFIG = ("num_hidden_layers", "num_attention_heads", "layer_norm_eps")
-_SPECIAL = {"cls_token", "sep_token", "unk_token"}  # that the script puts in
 # Of added tokens, which the script does not know.
 _RULES = ("normalized", "single_word", "lstrip", "rstrip")
 Precision = Literal["int8", "float16"]
-_SCRIPTS = ("encoder.js", "offline.js")
 
 
 def write_offline(
@@ -38,9 +35,7 @@ def write_offline(
     packed = [{"label": label, **pack_encoder(model, precision)} for label, model in models.items()]
     page = render(
         "offline.html",
-        style=STYLE_SHEET,
         encoders=packed,
-        script="\n".join((HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS),
         query=query,
         targets=targets,
     )
@@ -80,7 +75,6 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
     largest = np.finfo(np.float16).max
     is_finite = all((np.abs(values) <= largest).all() for values in weights.values())
     has_rules = any(token[rule] for token in tokenizer["added_tokens"] for rule in _RULES)
-    special = encoder.tokenizer.special_tokens_map
     normalizer = tokenizer["normalizer"] or {}
     kinds = (tokenizer["model"]["type"], normalizer.get("type"))
     problems = {
@@ -91,7 +85,6 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         "has dense layers": encoder.dense is not None,
         "has a prompt": encoder.spec.prompt,
         "compares by dot products": encoder.similarity_name != "cosine",
-        "lacks one of the tokens [CLS], [SEP] and [UNK]": not special.keys() >= _SPECIAL,
         "has more tokens than rows of its table": len(encoder.tokenizer) > config.vocab_size,
         "has weights that are not finite, or too large for 16 bits": not is_finite,
     }
@@ -113,7 +106,7 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         "pooling": encoder.pooling,
         "longest": min(encoder.max_seq_length, config.max_position_embeddings),
         "tokenizer": tokenizer,
-        "special": special,
+        "special": encoder.tokenizer.special_tokens_map,
         "tensors": tensors,
         "data": base64.b64encode(b"".join(parts)).decode(),
     }

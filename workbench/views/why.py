@@ -101,14 +101,11 @@ def word_effects(encoders: Sequence[CachedEncoder], sentences: Strings) -> pd.Da
     for [word], [side], changed in _leave_out(sentences, 1):
         names.append((side, word))
         texts.append(changed)
-    table = pd.DataFrame(index=pd.MultiIndex.from_tuples(names, names=["side", "word"]))
-    for encoder in encoders:
-        # All texts in one call, so that an encoder sees them as one batch.
-        leads = encoder.leads(texts)
-        # What the lead loses without a word is what the word adds to it.
-        effects = leads[0] - leads
-        effects[0] = leads[0]
-        table[encoder.label] = effects
+    # All texts in one call, so that an encoder sees them as one batch.
+    leads = {encoder.label: encoder.leads(texts) for encoder in encoders}
+    table = pd.DataFrame(leads, pd.MultiIndex.from_tuples(names, names=["side", "word"]))
+    # What the lead loses without a word is what the word adds to it.
+    table.iloc[1:] = table.iloc[0] - table.iloc[1:]
     return table
 
 
