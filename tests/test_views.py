@@ -161,9 +161,7 @@ def test_a_pair_whose_sentences_are_in_no_other_is_a_line_with_its_ranks_and_no_
     view.select(order="data")
     page = view.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
     line, table = re.findall(r"<section.*?</section>", page)
-    assert (
-        "it rains / rain falls</b> <small>(gold 1)</small><br><small>● x; of 3 pairs: 1<" in line
-    )
+    assert "it rains / rain falls</b> <small>(gold 1)</small><br><small>● x; of 3 pairs: 1<" in line
     assert "<table" not in line
     assert table.count("<table") == 1
 

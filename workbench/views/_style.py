@@ -7,14 +7,13 @@ import base64
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from html import escape
 from itertools import chain, count as endless, islice, product
 from pathlib import Path
 from string import ascii_uppercase
 
 import numpy as np
-import pandas as pd
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 HERE = Path(__file__).parent

@@ -30,8 +30,9 @@ def require_text(sentences: list[str]) -> list[str]:
 class Ask(TypedView):
     """Rank targets for a query under each encoder, while they are typed: table and slope chart.
 
-    Ranks are compared with gold if it is known, otherwise with those of the first encoder. Each sentence is encoded once, so an edit
-    costs only what it changed. Of many targets the nearest are shown."""
+    Ranks are compared with gold if it is known, otherwise with those of the first encoder. Each
+    sentence is encoded once, so an edit costs only what it changed. Of many targets the nearest are
+    shown."""
 
     settable = ("query", "targets")
     query, targets = map(value_of, settable)

@@ -204,9 +204,10 @@ def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
     """
     # A run's tables name the set, not the file that it was read from.
     suite = set_name(pairs.name)
-    aligned = {}
-    for label, source in scores.items():
-        aligned[str(label)] = scores_in_order(str(label), source, pairs, suite)
+    aligned = {
+        str(label): scores_in_order(str(label), source, pairs, suite)
+        for label, source in scores.items()
+    }
     # Ranks are comparable only among the same pairs.
     scored = pd.DataFrame(aligned).dropna()
     if scored.empty:

@@ -83,10 +83,8 @@ class Why(TypedView):
         return reasons_html(self._encoders, self._sentences(), vocabulary=self.vocabulary)
 
     def _sentences(self) -> list[str]:
-        sentences = [self.query, self.target]
-        if self.other.strip():
-            sentences.append(self.other)
-        return require_text(sentences)
+        others = filter(str.strip, [self.other])
+        return require_text([self.query, self.target, *others])
 
 
 def word_effects(encoders: Sequence[CachedEncoder], sentences: Strings) -> pd.DataFrame:
@@ -199,12 +197,11 @@ def _leave_out(sentences: Strings, size: int) -> Iterator[_Change]:
     words = [_WORD.findall(sentence) for sentence in sentences]
     places = [(side, place) for side, own in enumerate(words) for place in range(len(own))]
     for left_out in combinations(places, size):
-        changed = list(sentences)
-        for side in {side for side, _ in left_out}:
-            rest = [word for place, word in enumerate(words[side]) if (side, place) not in left_out]
-            changed[side] = _join(rest)
+        kept = list(map(list, words))
+        for side, place in left_out:
+            kept[side][place] = ""
         names = tuple(words[side][place].strip() for side, place in left_out)
-        yield names, tuple(_SIDES[side] for side, _ in left_out), changed
+        yield names, tuple(_SIDES[side] for side, _ in left_out), list(map(_join, kept))
 
 
 def _put_in(sentences: Strings, vocabulary: Strings) -> Iterator[_Change]:
