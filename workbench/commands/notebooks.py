@@ -132,11 +132,11 @@ def write_look(
         return os.path.relpath(name, path.parent) if Path(name).exists() else name
 
     # Gold is shown for the targets of one query, so that with the most of them is the best example.
-    ((query, count),) = Counter(pairs.sentence1).most_common(1)
-    targets = pairs.sentence2
-    if count > 1:
-        both = zip(pairs.sentence1, pairs.sentence2, strict=True)
-        targets = [second for first, second in both if first == query]
+    query = Counter(pairs.sentence1).most_common(1)[0][0]
+    both = zip(pairs.sentence1, pairs.sentence2, strict=True)
+    targets = [second for first, second in both if first == query]
+    if len(targets) == 1:
+        targets = pairs.sentence2
     values = {
         "encoders": {name: near(encoder) for name, encoder in encoders.items()},
         "on": near(on),

@@ -42,10 +42,8 @@ def _template(name: str) -> str:
 _TEMPLATES = Environment(
     autoescape=True, loader=FunctionLoader(_template), undefined=StrictUndefined
 )
-_TEMPLATES.globals |= {"styles": STYLES, "read_part": read_part}
-_TEMPLATES.filters["number"] = format
-_TEMPLATES.tests["missing"] = np.isnan
-_TEMPLATES.tests["unretrieved"] = np.isneginf
+_TEMPLATES.globals |= {"styles": STYLES, "read_part": read_part, "grey": GREY}
+_TEMPLATES.tests |= {"missing": np.isnan, "unretrieved": np.isneginf}
 _TEMPLATES.policies["truncate.leeway"] = 0
 
 
@@ -124,5 +122,4 @@ def problem_html(problem: Exception, label: str = "") -> str:
     return f'<p class="problem" role="alert">{escape(text)}</p>'
 
 
-_TEMPLATES.filters["shortened"] = shortened
-_TEMPLATES.filters["number_class"] = number_class
+_TEMPLATES.filters |= {"number": format, "shortened": shortened, "number_class": number_class}

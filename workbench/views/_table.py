@@ -48,7 +48,7 @@ class TableWidget(anywidget.AnyWidget):
             columns: For each that is shown its name and, if needed, title, hover, digits, limit
                 (True: limits in its heading), error (the column of shares that shade it).
         """
-        self._frame = frame.reset_index(drop=True)
+        self.frame = frame.reset_index(drop=True)
         numbers = frame.select_dtypes("number")
         searched = frame.select_dtypes(exclude="number").map(str).to_dict("list")
         rows = ["\n".join(row).casefold() for row in zip(*searched.values(), strict=True)]
@@ -68,7 +68,7 @@ class TableWidget(anywidget.AnyWidget):
         Other numbers of the same name replace them, and cost one message of one column."""
         name = column["name"]
         sort = [name, descending]
-        self._frame[name] = values
+        self.frame[name] = values
         with self.hold_sync():
             self.columns = [column, *self._columns]
             # The same row number is another row now.
@@ -82,19 +82,18 @@ class TableWidget(anywidget.AnyWidget):
     @traitlets.observe("search", "sort", "limits")
     def _list(self, _: Any = None) -> None:
         # The same as in table.js, so that both sides list the same rows.
-        is_listed: Any = pd.Series(True, self._frame.index)
-        for name in self._frame.columns.intersection(list(self.limits)):
+        is_listed: Any = pd.Series(True, self.frame.index)
+        for name in self.frame.columns.intersection(list(self.limits)):
             low, high = self.limits[name]
-            values = self._frame[name]
+            values = self.frame[name]
             is_listed &= (low is None or values >= low) & (high is None or values <= high)
         for word in self.search.casefold().split():
             is_listed &= self._searched.str.contains(word, regex=False)
+        rows: Any = self.frame[is_listed]
         name, descending = self.sort
-        if name in self._frame:
-            values: Any = self._frame[name]
-            order = values.sort_values(ascending=not descending, kind="stable").index
-            is_listed = is_listed[order]
-        self.listed = is_listed.index[is_listed].to_numpy()
+        if name in rows:
+            rows = rows.sort_values(name, ascending=not descending, kind="stable")
+        self.listed = rows.index.to_numpy()
         # A choice that is not listed any more would be shown next to a list without it.
         if self.chosen not in self.listed:
             self.chosen = int(self.listed[0]) if len(self.listed) else -1

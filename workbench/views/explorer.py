@@ -128,7 +128,6 @@ class Explorer(View):
             values = self.distances(self.a) - self.distances(self.b)
             if self.order == "loss":
                 values = -values
-        self.frame[VALUE] = values
         column = {
             "name": VALUE,
             "title": ORDERS[self.order],
@@ -186,14 +185,15 @@ class Explorer(View):
     def static(self) -> str:
         listed = self.grid.listed
         columns = self.grid.columns
-        rows = self.frame.loc[listed[:_STATIC_ROWS], [column["name"] for column in columns]]
+        rows = self.grid.frame.loc[listed[:_STATIC_ROWS], [column["name"] for column in columns]]
         rows.columns = [column.get("title", column["name"]) for column in columns]
         table = table_html(rows.round(2))
         return render("first_rows.html", view=self, order=ORDERS[self.order], table=table)
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, list[QueryView]]]:
         """Yield for a page of these rows an id and views, of which it folds all but the first."""
-        raise NotImplementedError
+        for row in rows:
+            yield str(self.ids[row]), self.views(row)
 
     def to_html(self, path: str | Path, *, head: str = "") -> Path:
         """Write the first listed rows as one page with a search, without kernel and network.
@@ -264,10 +264,6 @@ class RankingExplorer(Explorer):
 
     def views(self, row: int) -> list[QueryView]:
         return [self.suite.view(self.ids[row])]
-
-    def sections(self, rows: list[int]) -> Iterator[tuple[str, list[QueryView]]]:
-        for row in rows:
-            yield str(self.ids[row]), self.views(row)
 
     @property
     def selected(self) -> pd.DataFrame:

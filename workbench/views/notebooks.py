@@ -20,7 +20,7 @@ from workbench.errors import RunError
 from workbench.metrics import metrics_table
 from workbench.runs import Run
 from workbench.views._plot import HEIGHT, figure_theme
-from workbench.views._style import details, read_part, render, svg_image
+from workbench.views._style import read_part, render, svg_image
 from workbench.views._table import TypedView
 from workbench.views.export import FigureRenderer, script_html
 from workbench.views.figures import training_curve
@@ -59,14 +59,13 @@ def table_html(table: pd.DataFrame) -> str:
     An index with a name is a column."""
     has_name = table.index.name is not None and table.columns.nlevels == 1
     if has_name:
-        # Of type object: a categorical index of columns takes no new name.
-        columns = table.columns.astype(object).rename(None)
-        table = table.set_axis(columns, axis=1).reset_index(allow_duplicates=True)
+        # In the corner: pandas gives the name of an index a row of its own.
+        table = table.rename_axis(index=None, columns=_escaped(table.index.name))
     formatters: Any = [None if is_numeric_dtype(kind) else _text_cell for kind in table.dtypes]
     # Cells are escaped by `_text_cell`, which pandas would escape again.
     with pd.option_context("display.max_colwidth", None):
         html = table.rename(index=_escaped, columns=_escaped).to_html(
-            index=not has_name,
+            bold_rows=not has_name,
             formatters=formatters,
             max_rows=_ROWS,
             escape=False,
@@ -252,8 +251,4 @@ def collapsible(title: str, *things: Any) -> HTML:
     Example:
         collapsible("Settings and folder of this run", config, run)
     """
-    html = ""
-    for thing in things:
-        draw = getattr(thing, "_repr_html_", None)
-        html += draw() if draw else f"<pre>{escape(str(thing))}</pre>"
-    return HTML(details(title, html))
+    return HTML(render("collapsible.html", title=title, things=things))

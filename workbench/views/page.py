@@ -2,7 +2,6 @@
 
 They need no script, style sheet or network."""
 
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from plotly.colors import sample_colorscale
 
 from workbench.errors import DataError
 from workbench.metrics import kendall, ndcg
-from workbench.views._style import GREY, inlined, render, shortened, svg_image
+from workbench.views._style import inlined, problem_html, render, shortened, svg_image
 from workbench.views.queries import QueryView, Sources, SuiteRankings, rank_displacement
 
 DRAWN = 20  # targets that a slope chart has room for
@@ -59,7 +58,7 @@ def most_changed(
     try:
         rankings = SuiteRankings(tables, suite)
     except DataError as problem:
-        return HTML(f"<p>{escape(str(problem))}.</p>")
+        return HTML(problem_html(problem))
     labels = between or (rankings.labels[0], rankings.labels[-1])
     # The first of equals in the order of the data; nan, of a query without an order, is last.
     distances = np.nan_to_num(rankings.distances(*labels), nan=-1)
@@ -136,5 +135,4 @@ def slope_svg(view: QueryView) -> str:
         columns=columns,
         depth=min(deepest, DRAWN),
         alt=_CHART,
-        grey=GREY,
     )
