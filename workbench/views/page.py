@@ -83,9 +83,17 @@ def view_html(
     ranks = pd.DataFrame(view.ranks, view.table.index)
     # By how many places a target is nearer than by the first column, gold if it is known; 0
     # anywhere among the places that it ties.
-    moves: Any = ranks.apply(rank_displacement, reference=ranks.iloc[:, 0])
+    reference = ranks.iloc[:, 0].to_numpy()
+    moves: Any = ranks.apply(rank_displacement, raw=True, reference=reference)
     # In sixths of the list: up to 1/6, 1/3, 1/2, and more.
     sixths = np.ceil(6 * moves.abs() / max(len(ranks) - 1, 1) - 1e-6)
+    cells = {
+        "moves": moves,
+        "shades": sixths.clip(upper=4).astype(int),
+        "is_tied": ranks.apply(pd.Series.duplicated, keep=False),
+    }
+    # Ranks are among all targets; only the rows of the nearest are written.
+    rows = view.nearest(targets).table
     chart = slope_svg(view)
     if chart and not is_live:
         chart = svg_image(chart, _CHART)
@@ -93,11 +101,8 @@ def view_html(
         "ranking.html",
         view=view,
         targets=targets,
-        # Ranks are among all targets; only the rows of the nearest are written.
-        rows=view.nearest(targets).table.to_dict("index"),
-        moves=moves.to_dict("index"),
-        shades=sixths.clip(upper=4).astype(int).to_dict("index"),
-        is_tied=ranks.apply(pd.Series.duplicated, keep=False).to_dict("index"),
+        rows=rows.to_dict("index"),
+        **{name: table.loc[rows.index].to_dict("index") for name, table in cells.items()},
         longest=_LONG,
         explains=explains,
         measures=measures | view.measures,
