@@ -93,7 +93,7 @@ def view_html(
         "is_tied": ranks.apply(pd.Series.duplicated, keep=False),
     }
     # Ranks are among all targets; only the rows of the nearest are written.
-    rows = view.nearest(targets).table
+    rows: Any = view.nearest(targets).table
     chart = slope_svg(view)
     if chart and not is_live:
         chart = svg_image(chart, _CHART)
@@ -105,7 +105,7 @@ def view_html(
         **{name: table.loc[rows.index].to_dict("index") for name, table in cells.items()},
         longest=_LONG,
         explains=explains,
-        measures=measures | view.measures,
+        measures={**measures, **view.measures},
         chart=chart,
     )
 

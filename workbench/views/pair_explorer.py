@@ -73,7 +73,7 @@ class PairExplorer(Explorer):
         self.children[1].layout.flex_flow = "column"
 
     def _load(self, data: Sources) -> None:
-        table = pair_table(data, self._data)
+        table: Any = pair_table(data, self._data)
         both = table[_SIDES].stack()
         # sentence -> the rows that have it on either side
         partners = both.index.to_frame()[0].groupby(both).unique()
