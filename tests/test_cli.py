@@ -99,8 +99,6 @@ def root(tmp_path: Path) -> Path:
         (["look", "--html", "nowhere/a.html"], 2, "in a folder that exists, not nowhere/a.html"),
         (["look", "--html", "a.ipynb"], 2, "--html FILE.html"),
         (["look", "--html", "a.html", "--notebook", "a.ipynb"], 2, "either"),
-        (["power", "stsb-test", "--difference", "nan"], 2, "--difference nan: expected a number"),
-        (["power", "stsb-test", "--difference", "-1"], 2, "--difference -1.0: expected a number"),
     ],
 )
 def test_a_refusal_is_one_text_without_a_traceback(  # noqa: PLR0917
@@ -396,7 +394,7 @@ def test_runs_are_listed_and_shown(root: Path, call: Call, capsys: pytest.Captur
     name = simcse(7).digest() + "-s7"
     assert call("show", name, "--runs", root) == 0
     assert re.search(
-        r"(?s)given +.*seed.*failure +RuntimeError: no luck.*version +\d", capsys.readouterr().out
+        r"(?s)failure +RuntimeError: no luck.*version +\d", capsys.readouterr().out
     )
     assert call("push", name, "me/mine", "--runs", root) == 1
     assert str(root / "simcse" / name) in capsys.readouterr().err

@@ -35,7 +35,6 @@ _KERNEL = {
 # The tag of cells that train a second encoder, to learn from. It is nbclient's own: papermill and
 # nbconvert skip such cells too, and a live notebook runs them.
 _LESSON = "skip-execution"
-_SKIPPED = "This lesson was skipped in a batch; to run it, open the notebook in JupyterLab.\n"
 
 
 def run(config: TrainingConfig, runs_root: AnyPath = "runs", *, quiet: bool = False) -> Run:
@@ -63,7 +62,6 @@ def run(config: TrainingConfig, runs_root: AnyPath = "runs", *, quiet: bool = Fa
     for needed, profile in config.runs_needed:
         run(CONFIGS[needed].from_parameters(profile, config.seed), runs_root, quiet=quiet)
         config = config.model_copy(update={"base_root": str(runs_root)})
-        config.model_fields_set.discard("base_root")  # it was not given
     # These load torch, which takes seconds: a finished run or a refusal does not wait for it.
     from workbench.evaluation import evaluate
     from workbench.methods import METHODS
@@ -221,20 +219,7 @@ def _execute_notebook(
         if isinstance(error, papermill.PapermillExecutionError):
             problem = f"{error.ename}: {error.evalue}"
         failure = RunError(f"{notebook.name} failed: {problem}\nthe executed notebook: {output}")
-    if not (failure or lessons):
-        _mark_lessons(running)
     if running.is_file():
         running.replace(output)
     if failure:
         raise failure
-
-
-def _mark_lessons(notebook: Path) -> None:
-    """Write into the skipped cells of an executed notebook that they were skipped."""
-    import nbformat
-
-    page = nbformat.read(notebook, 4)
-    for cell in page.cells:
-        if _LESSON in cell.metadata.get("tags", []):
-            cell.outputs = [nbformat.v4.new_output("stream", text=_SKIPPED)]
-    nbformat.write(page, notebook)

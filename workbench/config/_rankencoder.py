@@ -6,12 +6,11 @@ import pydantic
 from annotated_types import Ge, Le, MinLen
 
 from workbench.config._settings import (
+    Cut,
     NonNegative,
-    OptionalCut,
     Positive,
     Seed,
     Share,
-    Unit,
 )
 from workbench.config._training import (
     ContrastiveConfig,
@@ -41,15 +40,15 @@ class RankEncoderConfig(ContrastiveConfig):
     """pooling of E1; none: that of its files or name"""
     base_template: str | None = None
     """template of E1 for pooling mask; none: that of its files or name"""
-    base_max_seq_length: OptionalCut = 32
-    """E1 cuts training and corpus sentences here, specials included; none: never"""
+    base_max_seq_length: Cut | None = 32
+    """(tokens) E1 cuts training and corpus sentences here, specials included; none: never"""
     start: Literal["backbone", "base"] = "backbone"
     """start of E2: the setting encoder, or E1 (slightly worse in the paper) [RankEncoder footnote
     2]"""
     corpus: SetName | None = None
     """sentences that are ranked: a catalogue name or a file; none: those of the training set"""
-    corpus_size: Annotated[int, Ge(2), Unit("sentences")] = 100_000
-    """n: number of distinct sentences that are drawn [RankEncoder sec. 4.1]"""
+    corpus_size: Annotated[int, Ge(2)] = 100_000
+    """(sentences) n: number of distinct sentences that are drawn [RankEncoder sec. 4.1]"""
     corpus_seed: Seed = 0
     """seed of that draw; the run's own seed does not change the corpus"""
     similarity: Literal["exact", "gaussian"] = "exact"

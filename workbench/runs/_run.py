@@ -66,7 +66,6 @@ class _Facts(TypedDict, total=False):
     method: Required[str]
     digest: str
     settings: Required[Facts]
-    given: list[str]
     contents: dict[str, str]
     inputs: dict[str, _StoredFile]
     files: dict[str, _StoredFile]
@@ -115,9 +114,8 @@ def finished_run(config: RunConfig, runs_root: AnyPath = "runs") -> "Run | None"
     for name, now in _contents_here(config, runs_root).items():
         if before.get(name, now) != now:
             raise RunError(
-                f"{path} is finished, but {name} is not what it read then (sha256 "
-                f"{before[name][:12]}, now "
-                f"{now[:12]}); restore it, `workbench rm {path}`, or give another --runs"
+                f"{path} is finished, but {name} is not what it read then; restore it, "
+                f"`workbench rm {path}`, or give another --runs"
             )
     return run
 
@@ -199,10 +197,7 @@ class Run:
     @property
     def config(self) -> RunConfig:
         """The settings."""
-        return self.config_of(self.facts())
-
-    def config_of(self, facts: Facts) -> RunConfig:
-        """Return the settings in `facts`, which are those of this run."""
+        facts = self.facts()
         name = self.path.name
         method = facts["method"]
         file = self.path / "config.json"
@@ -212,13 +207,11 @@ class Run:
         # A run that was copied keeps its name; a folder with another name says nothing.
         if NAME.fullmatch(name) and not name.endswith(f"-s{config.seed}"):
             raise RunError(f"{file} has seed {config.seed}, unlike its folder; {_REMEDY}")
-        if "given" in facts:
-            config.model_fields_set.intersection_update(facts["given"])
         return config
 
     def facts(self) -> Facts:
         """Return config.json: settings, versions, device, commit, checksums of inputs and files."""
-        return read_json(self.path / "config.json", _FACTS)
+        return read_json(self.path / "config.json", kind=_FACTS)
 
     def record(self, inputs: Mapping[str, tuple[str, str]] | None = None, **facts: Any) -> Facts:
         """Add facts to config.json and return all facts; a dictionary is merged into its former.
@@ -232,15 +225,16 @@ class Run:
             RunError: The run began with other content.
         """
         recorded = self.facts()
-        first = recorded.get("inputs", {})
+        used = dict(recorded.get("inputs", {}))
         for role, (source, checksum) in (inputs or {}).items():
-            entry = first.get(role, {"source": source, "sha256": checksum})
+            entry = used.setdefault(role, {"source": source, "sha256": checksum})
             if entry["sha256"] != checksum:
                 raise RunError(
-                    f"{role}: {source} is not what {self.path} began with ({entry['source']}, "
-                    f"sha256 {entry['sha256'][:12]}, now {checksum[:12]}); {_REMEDY}"
+                    f"{role}: {source} is not what {self.path} began with ({entry['source']}); "
+                    f"{_REMEDY}"
                 )
-            facts.setdefault("inputs", {})[role] = entry
+        if used:
+            facts["inputs"] = used
         merged = recorded | facts
         for name, value in facts.items():
             if isinstance(value, dict):
@@ -275,13 +269,9 @@ class Run:
         """Return whether the evaluation of this stage was stored."""
         return is_finished(self.path / stage)
 
-    def metrics(self, stage: str = "", facts: Facts | None = None) -> Facts:
-        """Return suite -> {"spearman", "n", ...}; the stage "before" is that before training.
-
-        facts: Those of this run, if they have been read already, as in a listing of many runs.
-        """
-        path, content = self._content(FINISHED, stage, facts)
-        return read_json(path, _METRICS, content)
+    def metrics(self, stage: str = "") -> Facts:
+        """Return suite -> {"spearman", "n", ...}; the stage "before" is that before training."""
+        return read_json(*self._content(FINISHED, stage), _METRICS)
 
     def scores(self, stage: str = "") -> pd.DataFrame:
         """Return suite, subset, pair_id, gold, predicted."""
@@ -334,7 +324,7 @@ class Run:
             FINISHED: json_text(metrics),
         }
         files = {
-            _name_in_run(stage, name): {"sha256": text_checksum(text)}
+            Path(stage, name).as_posix(): {"sha256": text_checksum(text)}
             for name, text in texts.items()
         }
         ended: Facts = {} if stage else {"ended": timestamp()}
@@ -351,7 +341,7 @@ class Run:
     def _table(self, name: str, stage: str) -> pd.DataFrame:
         return read_stored_table(*self._content(name, stage))
 
-    def _content(self, name: str, stage: str, facts: Facts | None = None) -> tuple[Path, bytes]:
+    def _content(self, name: str, stage: str) -> tuple[Path, bytes]:
         """Return path and content of a file after comparing the content with what was written."""
         path = self.path / stage / name
         if not path.is_file():
@@ -359,8 +349,7 @@ class Run:
             raise RunError(f"{path} is missing; {_REMEDY if self.finished else unfinished}")
         with _refuse_unreadable(path):
             content = path.read_bytes()
-        facts = facts or self.facts()
-        written = facts.get("files", {}).get(_name_in_run(stage, name))
+        written = self.facts().get("files", {}).get(Path(stage, name).as_posix())
         # An unfinished stage may have the checksums of one start and the files of another.
         if written and self.has(stage) and text_checksum(content) != written["sha256"]:
             raise RunError(
@@ -370,11 +359,6 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {'finished' if self.finished else 'unfinished'})"
-
-
-def _name_in_run(stage: str, name: str) -> str:
-    """Return the name of a stage's file relative to the run's folder, as config.json has it."""
-    return f"{stage}/{name}" if stage else name
 
 
 def is_finished(path: Path) -> bool:
@@ -421,7 +405,7 @@ def is_running(path: Path) -> bool:
         return False
 
 
-def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT, content: bytes | None = None) -> Any:
+def read_json(path: Path, content: bytes | None = None, kind: TypeAdapter = _ANY_OBJECT) -> Any:
     """Return the content of a JSON file, which may have been read already.
 
     Raises RunError if it cannot be read or has another form.
@@ -438,19 +422,16 @@ def read_stored_table(path: Path, content: bytes | None = None) -> pd.DataFrame:
     Raises RunError if it cannot be read or has another form.
     """
     types: Any = _TABLES[path.name]
-    # A training that goes on writes its watched rankings again, to the last digit: their numbers
-    # are converted by Python. Reading the larger tables so exactly would take longer.
-    is_exact = path.name == "watched.csv"
     with _refuse_unreadable(path):
         table = pd.read_csv(
             path if content is None else BytesIO(content),
-            dtype=str if is_exact else types,
+            dtype=types,
             # Only a history has values that are missing: loss at step 0, dev between evaluations.
             na_filter=path.name == "history.csv",
         )
         if missing := types.keys() - set(table):
             raise ValueError(f"it has no column {min(missing)}")
-        return table.astype(types) if is_exact else table
+        return table
 
 
 @contextmanager
@@ -479,7 +460,6 @@ def _write_facts(file: Path, config: RunConfig, contents: dict[str, str]) -> Non
         "method": config.method,
         "digest": config.digest(),
         "settings": config.model_dump(mode="json"),
-        "given": sorted(config.model_fields_set),
         "contents": contents,
         "versions": versions,
         "git_commit": checkout_commit(),
@@ -490,8 +470,7 @@ def _write_facts(file: Path, config: RunConfig, contents: dict[str, str]) -> Non
     if "inputs" in earlier:  # that start computed something
         before = {name: earlier.get(name) for name in facts}
         starts = earlier.get("earlier_starts", [])
-        # A default that is now given is the same value.
-        if before | {"given": facts["given"]} != facts:
+        if before != facts:
             starts = [*starts, before]
         facts = earlier | facts | {"earlier_starts": starts, "failure": None}
     write_json(file, facts)
