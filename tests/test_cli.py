@@ -393,9 +393,7 @@ def test_runs_are_listed_and_shown(root: Path, call: Call, capsys: pytest.Captur
     assert "No such runs under" in capsys.readouterr().out
     name = simcse(7).digest() + "-s7"
     assert call("show", name, "--runs", root) == 0
-    assert re.search(
-        r"(?s)failure +RuntimeError: no luck.*version +\d", capsys.readouterr().out
-    )
+    assert re.search(r"(?s)failure +RuntimeError: no luck.*version +\d", capsys.readouterr().out)
     assert call("push", name, "me/mine", "--runs", root) == 1
     assert str(root / "simcse" / name) in capsys.readouterr().err
     for command in (["evaluate"], ["run", "rankcse"], ["sweep", "rankcse"]):

@@ -432,6 +432,33 @@ def test_the_runs_of_every_profile_keep_their_names():
     assert digests() == json.loads(DIGESTS.read_text())
 
 
+def test_settings_of_every_kind_keep_the_name_of_their_run(tmp_path: Path):
+    files = own(tmp_path / "here")
+    encoder, train = files["encoder"], files["train"]
+    given = {
+        "7348d8e7": ("simcse", {**files, "pooling": "mean"}),
+        "864c7d79": ("simcse", {"train": train}),
+        "d0c52eed": ("simcse", {"positives": "crop", "crop_share": 0.4, "mlm_weight": 0.1}),
+        "05677531": ("cosent", {"architecture": "cross-encoder", "max_length": 20}),
+        "0f2103e7": (
+            "rankcse",
+            {
+                "teachers": [encoder, "world-teacher", f"st:{encoder}"],
+                "teacher_pooling": {encoder: "first_last"},
+                "consistency_after_mlp": True,
+            },
+        ),
+        "fcac937f": ("rankencoder", {"base": encoder, "corpus": train, "lower": "none"}),
+        "673adf1b": ("lists", {"gain": "linear", "train_limit": 5, "device": "cpu"}),
+    }
+    found = [
+        CONFIGS[method].from_parameters("demo", 1, settings).digest()
+        for method, settings in given.values()
+    ]
+    assert found == list(given)
+    assert evaluated(f"st:{encoder}", kind="whitening", width=3, fit_on=train) == "439c5f56"
+
+
 def test_a_run_made_under_former_names_is_selected_compared_and_resumed(tmp_path: Path):
     config = CoSENTConfig(
         profile="demo", architecture="cross-encoder", max_seq_length=20, num_processes=2

@@ -59,8 +59,8 @@ def run(config: TrainingConfig, runs_root: AnyPath = "runs", *, quiet: bool = Fa
     if finished := finished_run(config, runs_root):
         return finished
     check_settings(config)
-    for needed, profile in config.runs_needed:
-        run(CONFIGS[needed].from_parameters(profile, config.seed), runs_root, quiet=quiet)
+    for needed in config.runs_needed:
+        run(needed, runs_root, quiet=quiet)
         config = config.model_copy(update={"base_root": str(runs_root)})
     # These load torch, which takes seconds: a finished run or a refusal does not wait for it.
     from workbench.evaluation import evaluate
@@ -110,12 +110,11 @@ def run_notebook(
             )
             return finished
     check_settings(config)
-    # As the settings read them: a relative path must also be valid in the kernel's own folder.
-    changed = {config.setting_name(name) for name in overrides or {}}
     parameters = {
         "profile": profile,
         "seed": config.seed,
-        "overrides": config.model_dump(mode="json", include=changed),
+        # As the settings read them: a relative path must also be valid in the kernel's own folder.
+        "overrides": config.overrides,
         "runs_root": str(root),
     }
     current = Run.open(config, root)  # which refuses a run that another process works on

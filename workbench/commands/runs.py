@@ -56,7 +56,6 @@ def print_runs(
         common, table.loc[texts.index, "changed"] = workbench.runs.split_common_settings(texts)
         if common:
             echo(f"all: {common}")
-        table["started"] = table["started"].astype("string").str.slice(0, 16)
         print_table(table.drop(columns=["profile", "seed", "digest"]))
 
 

@@ -18,6 +18,7 @@ from workbench.config._training import (
     Folder,
     Pooling,
     SetName,
+    TrainingConfig,
     whole_encoder,
 )
 
@@ -101,9 +102,12 @@ class RankEncoderConfig(ContrastiveConfig):
         return [*start, self.base] if reads_base else start
 
     @property
-    def runs_needed(self) -> list[tuple[str, str]]:
-        needs_run = self.reads_e1 and _names_method(self.base)
-        return [(self.base, self.base_profile)] if needs_run else []
+    def runs_needed(self) -> list[TrainingConfig]:
+        from workbench.config import CONFIGS
+
+        if not self.reads_e1 or self.base not in CONFIGS:
+            return []
+        return [CONFIGS[self.base].from_parameters(self.base_profile, self.seed)]
 
     def require_pooling(self, own: Pooling | None) -> None:
         if self.start == "backbone":  # E1 keeps its own pooling

@@ -211,14 +211,11 @@ class Settings(BaseModel):
         """
         contents = self.contents()
         names = {path: _identity(path, checksum) for path, checksum in contents.items()}
-        fields = type(self).model_fields
-        # So that runs made before a setting was added keep their names.
-        added = self.added & fields.keys()
-        unchanged = {name for name in added if getattr(self, name) == fields[name].default}
+        counting = self.model_dump(mode="json", exclude=self.outside_digest | self.added)
+        # Runs made before a setting was added keep their names.
+        counting |= self.model_dump(mode="json", include=self.added, exclude_defaults=True)
         counted = {}
-        for name, value in self.model_dump(
-            mode="json", exclude=self.outside_digest | unchanged
-        ).items():
+        for name, value in counting.items():
             others = names | _FORMER if name in _WITH_FORMER_VALUES else names
             counted[_FORMER.get(name, name)] = _rename(value, others)
         text = json.dumps([self.method, counted], sort_keys=True)
@@ -255,8 +252,13 @@ class Settings(BaseModel):
         return paths
 
     @property
-    def runs_needed(self) -> list[tuple[str, str]]:
-        """Method and profile of the runs of the same seed that must be trained first."""
+    def overrides(self) -> Values:
+        """The settings that were given, without profile and seed, as JSON has them."""
+        return self.model_dump(mode="json", exclude_unset=True, exclude={"profile", "seed"})
+
+    @property
+    def runs_needed(self) -> list[Any]:
+        """Settings of the runs of the same seed that must be trained first."""
         return []
 
     def changed(self) -> Values:
@@ -352,11 +354,11 @@ def read_value(value: Any, annotation: Any) -> Any:
 
     Commands, sweeps, their files and notebooks all read values here, so that a text means the same
     in each."""
-    if isinstance(value, bool):
+    kinds = {get_origin(kind) or kind for kind in (annotation, *get_args(annotation))}
+    if isinstance(value, bool) and bool not in kinds:
         return str(value)  # pydantic reads True as 1, and refuses "True" as a number
     if not isinstance(value, str):
         return value
-    kinds = {get_origin(kind) or kind for kind in (annotation, *get_args(annotation))}
     if type(None) in kinds and value.lower() in ("none", "null", ""):
         return None
     if not kinds & {list, dict}:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.config import ALIASES, CONFIGS, RUN_CONFIGS
+from workbench.config import ALIASES, RUN_CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
 from workbench.files import remove_path, reraise_os_error
 from workbench.runs._run import BEFORE, NAME, AnyPath, Facts, Run, is_running, run_path
@@ -310,8 +310,7 @@ def needed_by(root: AnyPath) -> dict[Path, list[Path]]:
             config = Run(folder).config
             for path in map(Path, config.paths()):
                 paths.add(path.parent if path.name == "encoder" else path)
-            for name, profile in config.runs_needed:
-                needed = CONFIGS[name].from_parameters(profile, config.seed)
+            for needed in config.runs_needed:
                 paths.add(run_path(needed, root).resolve())
         for path in paths - {folder}:
             needs.setdefault(path, []).append(folder)

@@ -18,7 +18,7 @@ import pandas as pd
 from pydantic import TypeAdapter, with_config
 from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12
 
-from workbench.config import CONFIGS, RUN_CONFIGS, BaselineConfig, TrainingConfig
+from workbench.config import RUN_CONFIGS, BaselineConfig, TrainingConfig
 from workbench.data import TRANSFER, checksum_here
 from workbench.errors import BusyError, RunError, first_problem, unknown_name
 from workbench.files import (
@@ -37,7 +37,6 @@ from workbench.files import (
 
 RunConfig = TrainingConfig | BaselineConfig
 AnyPath = str | Path
-_Value = float | None  # of a metric; null: undefined
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
 _LIBRARIES = "torch transformers tokenizers datasets numpy scipy ranking-workbench"
@@ -75,23 +74,8 @@ class _Facts(TypedDict, total=False):
     failure: str | None
 
 
-@with_config(extra="allow")
-class _Metrics(TypedDict, total=False):
-    """The metrics of a suite or subset."""
-
-    n: int
-    queries: int
-    spearman: _Value
-    kcc: _Value
-    ndcg: _Value
-    accuracy: _Value
-    f1: _Value
-    subsets: dict[str, "_Metrics"]
-
-
 _ANY_OBJECT = TypeAdapter(Facts)
 _FACTS = TypeAdapter(_Facts)
-_METRICS = TypeAdapter(dict[str, _Metrics])
 
 
 def run_path(config: RunConfig, runs_root: AnyPath = "runs") -> Path:
@@ -132,11 +116,11 @@ def _contents_here(config: RunConfig, runs_root: AnyPath) -> dict[str, str]:
             for part in TRANSFER.get(name, {"": name}).values():
                 if checksum := checksum_here(part):
                     contents[part] = checksum
-    for method, profile in config.runs_needed:
-        root = getattr(config, "base_root", None) or runs_root
-        needed = run_path(CONFIGS[method].from_parameters(profile, config.seed), root)
-        if is_finished(needed):
-            contents[f"{method}/{needed.name}"] = checkpoint_checksum(needed)
+    root = getattr(config, "base_root", None) or runs_root
+    for needed in config.runs_needed:
+        path = run_path(needed, root)
+        if is_finished(path):
+            contents[f"{needed.method}/{path.name}"] = checkpoint_checksum(path)
     return contents
 
 
@@ -270,8 +254,11 @@ class Run:
         return is_finished(self.path / stage)
 
     def metrics(self, stage: str = "") -> Facts:
-        """Return suite -> {"spearman", "n", ...}; the stage "before" is that before training."""
-        return read_json(*self._content(FINISHED, stage), _METRICS)
+        """Return suite -> {"spearman", "n", ...}; the stage "before" is that before training.
+
+        A value is None if it is undefined.
+        """
+        return read_json(*self._content(FINISHED, stage))
 
     def scores(self, stage: str = "") -> pd.DataFrame:
         """Return suite, subset, pair_id, gold, predicted."""
