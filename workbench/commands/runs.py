@@ -11,7 +11,7 @@ from typer import Argument, Option, Typer
 import workbench
 from workbench.commands.options import RunName, Runs, Words
 from workbench.commands.output import echo, print_scores, print_table, warn_of
-from workbench.config import CONFIGS
+from workbench.config import CONFIGS, read_value
 from workbench.errors import RunError
 
 runs_app = Typer()
@@ -40,7 +40,7 @@ def print_runs(
     the run.
     """
     where = [f"method={word}" if word in CONFIGS else word for word in filters or []]
-    wanted = [name.strip() for name in columns.split(",") if name.strip()]
+    wanted = read_value(columns, list)
     table: Any = workbench.list_runs(runs, where, sort=sort, columns=wanted)
     if as_json:
         records = json.loads(table.to_json(orient="records"))

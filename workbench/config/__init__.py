@@ -19,6 +19,7 @@ from workbench.config._settings import (
     published_entry as published_entry,
     read_data as read_data,
     read_parameter as read_parameter,
+    read_value as read_value,
     setting_text as setting_text,
     unique_keys as unique_keys,
 )

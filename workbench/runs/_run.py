@@ -40,13 +40,19 @@ AnyPath = str | Path
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
 _LIBRARIES = "torch transformers tokenizers datasets numpy scipy ranking-workbench"
-# Columns that each table must have, and their types.
-_RANKED = dict.fromkeys(("suite", "query_id", "target_id", "query", "target"), str)
-_TABLES = {
-    "scores.csv": {"suite": str, "subset": str, "pair_id": str, "gold": float, "predicted": float},
-    "rankings.csv": _RANKED | dict.fromkeys(("gold", "score", "rank"), float),
-    "history.csv": {"step": int},
-    "watched.csv": {"step": int, "query": str, "target": str, "gold": float, "score": float},
+# Columns that each table must have, and the types of columns.
+_COLUMNS = {
+    "scores.csv": "suite subset pair_id gold predicted",
+    "rankings.csv": "suite query_id target_id query target gold score rank",
+    "history.csv": "step",
+    "watched.csv": "step query target gold score",
+}
+_TEXTS = "suite subset pair_id query_id target_id query target"
+_NUMBERS = "gold predicted score rank"
+_TYPES: Any = {
+    **dict.fromkeys(_TEXTS.split(), str),
+    **dict.fromkeys(_NUMBERS.split(), float),
+    "step": int,
 }
 FINISHED = "metrics.json"  # written last
 BEFORE = "before"  # the stage of a run before its training
@@ -287,7 +293,7 @@ class Run:
         # If it was written, that it is missing is an error.
         if (self.path / name).is_file() or name in self.facts().get("files", {}):
             return self._table(name, "")
-        return pd.DataFrame(columns=[*_TABLES[name]])
+        return pd.DataFrame(columns=_COLUMNS[name].split())
 
     def record_training(self, stopped: str = "") -> None:
         """Record that training has ended, why before its last step, and checksums of its files."""
@@ -408,15 +414,14 @@ def read_stored_table(path: Path, content: bytes | None = None) -> pd.DataFrame:
 
     Raises RunError if it cannot be read or has another form.
     """
-    types: Any = _TABLES[path.name]
     with _refuse_unreadable(path):
         table = pd.read_csv(
             path if content is None else BytesIO(content),
-            dtype=types,
+            dtype=_TYPES,
             # Only a history has values that are missing: loss at step 0, dev between evaluations.
             na_filter=path.name == "history.csv",
         )
-        if missing := types.keys() - set(table):
+        if missing := {*_COLUMNS[path.name].split()} - set(table):
             raise ValueError(f"it has no column {min(missing)}")
         return table
 
