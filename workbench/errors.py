@@ -9,6 +9,8 @@ from pydantic import ValidationError
 class WorkbenchError(Exception):
     """Any error of the library."""
 
+    exit_code = 2  # of a command that ends with it
+
 
 class SettingError(WorkbenchError, ValueError):
     """A setting does not exist, or cannot have this value."""
@@ -25,9 +27,13 @@ class EncoderError(WorkbenchError, ValueError):
 class RunError(WorkbenchError, RuntimeError):
     """A run cannot be trained, written, read or mixed as asked."""
 
+    exit_code = 1
+
 
 class BusyError(RunError):
     """Another process is working on the run; the same call can succeed later."""
+
+    exit_code = 75  # EX_TEMPFAIL of sysexits.h, so that a script can wait and repeat the command
 
 
 def describe_problems(error: ValidationError) -> list[str]:

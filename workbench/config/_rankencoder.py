@@ -98,16 +98,13 @@ class RankEncoderConfig(ContrastiveConfig):
     @property
     def checkpoints(self) -> list[str]:
         start = super().checkpoints if self.start == "backbone" else []
-        reads_base = self.reads_e1 and not _names_method(self.base)
+        reads_base = self.reads_e1 and _settings_of(self.base) is None
         return [*start, self.base] if reads_base else start
 
     @property
     def runs_needed(self) -> list[TrainingConfig]:
-        from workbench.config import CONFIGS
-
-        if not self.reads_e1 or self.base not in CONFIGS:
-            return []
-        return [CONFIGS[self.base].from_parameters(self.base_profile, self.seed)]
+        base = _settings_of(self.base) if self.reads_e1 else None
+        return [base.from_parameters(self.base_profile, self.seed)] if base else []
 
     def require_pooling(self, own: Pooling | None) -> None:
         if self.start == "backbone":  # E1 keeps its own pooling
@@ -116,7 +113,7 @@ class RankEncoderConfig(ContrastiveConfig):
     @pydantic.field_validator("base")
     @classmethod
     def _named_from_the_root(cls, base: str) -> str:
-        return base if _names_method(base) else whole_encoder(base)
+        return base if _settings_of(base) else whole_encoder(base)
 
     @pydantic.model_validator(mode="after")
     def _bounds_and_templates_fit(self) -> "RankEncoderConfig":
@@ -132,7 +129,8 @@ class RankEncoderConfig(ContrastiveConfig):
         return self
 
 
-def _names_method(name: str) -> bool:
+def _settings_of(name: str) -> type[TrainingConfig] | None:
+    """Return the settings' class of the method of this name, None for any other name."""
     from workbench.config import CONFIGS
 
-    return name in CONFIGS
+    return CONFIGS.get(name)

@@ -325,11 +325,11 @@ def remove_runs(runs: Sequence[Run], root: AnyPath = "runs") -> None:
     needs = needed_by(root)
     leaving = {run.path.resolve() for run in runs}
     for run in runs:
+        path = run.path.resolve()
         if run.path.is_symlink():
             raise RunError(
                 f"{run.path} is a link to a run; remove the link, or the run in its own folder"
             )
-    for path in leaving:
         if is_running(path):
             raise RunError(
                 f"a process is working on {path} ({(path / '.lock').read_text()}); end it first"
