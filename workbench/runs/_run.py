@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import metadata
-from io import BytesIO
 from pathlib import Path
 from typing import Any, NotRequired, Required
 
@@ -201,7 +200,7 @@ class Run:
 
     def facts(self) -> Facts:
         """Return config.json: settings, versions, device, commit, checksums of inputs and files."""
-        return read_json(self.path / "config.json", kind=_FACTS)
+        return read_json(self.path / "config.json", _FACTS)
 
     def record(self, inputs: Mapping[str, tuple[str, str]] | None = None, **facts: Any) -> Facts:
         """Add facts to config.json and return all facts; a dictionary is merged into its former.
@@ -264,7 +263,7 @@ class Run:
 
         A value is None if it is undefined.
         """
-        return read_json(*self._content(FINISHED, stage))
+        return read_json(self._unchanged(FINISHED, stage))
 
     def scores(self, stage: str = "") -> pd.DataFrame:
         """Return suite, subset, pair_id, gold, predicted."""
@@ -332,23 +331,24 @@ class Run:
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
     def _table(self, name: str, stage: str) -> pd.DataFrame:
-        return read_stored_table(*self._content(name, stage))
+        return read_stored_table(self._unchanged(name, stage))
 
-    def _content(self, name: str, stage: str) -> tuple[Path, bytes]:
-        """Return path and content of a file after comparing the content with what was written."""
+    def _unchanged(self, name: str, stage: str) -> Path:
+        """Return the path of a file after comparing its content with what was written."""
         path = self.path / stage / name
         if not path.is_file():
             unfinished = "the run is not finished: run it again and it goes on"
             raise RunError(f"{path} is missing; {_REMEDY if self.finished else unfinished}")
-        with _refuse_unreadable(path):
-            content = path.read_bytes()
         written = self.facts().get("files", {}).get(Path(stage, name).as_posix())
         # An unfinished stage may have the checksums of one start and the files of another.
-        if written and self.has(stage) and text_checksum(content) != written["sha256"]:
-            raise RunError(
-                f"{path} is not what the run wrote: it was cut or changed since; {_REMEDY}"
-            )
-        return path, content
+        if written and self.has(stage):
+            with _refuse_unreadable(path):
+                checksum = text_checksum(path.read_bytes())
+            if checksum != written["sha256"]:
+                raise RunError(
+                    f"{path} is not what the run wrote: it was cut or changed since; {_REMEDY}"
+                )
+        return path
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {'finished' if self.finished else 'unfinished'})"
@@ -398,17 +398,14 @@ def is_running(path: Path) -> bool:
         return False
 
 
-def read_json(path: Path, content: bytes | None = None, kind: TypeAdapter = _ANY_OBJECT) -> Any:
-    """Return the content of a JSON file, which may have been read already.
-
-    Raises RunError if it cannot be read or has another form.
-    """
+def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT) -> Any:
+    """Return the content of a JSON file. Raises RunError if it cannot be read or has another form."""
     with _refuse_unreadable(path):
-        return kind.validate_json(path.read_bytes() if content is None else content)
+        return kind.validate_json(path.read_bytes())
 
 
-def read_stored_table(path: Path, content: bytes | None = None) -> pd.DataFrame:
-    """Return a table of a run, such as its scores.csv, whose content may have been read already.
+def read_stored_table(path: Path) -> pd.DataFrame:
+    """Return a table of a run, such as its scores.csv.
 
     Text stays text, such as an id "007" or a sentence "nan".
 
@@ -416,7 +413,7 @@ def read_stored_table(path: Path, content: bytes | None = None) -> pd.DataFrame:
     """
     with _refuse_unreadable(path):
         table = pd.read_csv(
-            path if content is None else BytesIO(content),
+            path,
             dtype=_TYPES,
             # Only a history has values that are missing: loss at step 0, dev between evaluations.
             na_filter=path.name == "history.csv",

@@ -223,7 +223,7 @@ class Sweep:
         self.folder = Path(folder)
         self.name = self.folder.name
         self.root = self.folder.parent.parent
-        content: _Content = read_json(self.folder / _FILE, kind=TypeAdapter(_Content))
+        content: _Content = read_json(self.folder / _FILE, TypeAdapter(_Content))
         self.cells = content.cells
         self.notebook = content.notebook
 
