@@ -399,7 +399,10 @@ def is_running(path: Path) -> bool:
 
 
 def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT) -> Any:
-    """Return the content of a JSON file. Raises RunError if it cannot be read or has another form."""
+    """Return the content of a JSON file.
+
+    Raises RunError if it cannot be read or has another form.
+    """
     with _refuse_unreadable(path):
         return kind.validate_json(path.read_bytes())
 

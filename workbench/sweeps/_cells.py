@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -338,7 +338,7 @@ def open_sweep(cells: list[Cell], runs_root: AnyPath, name: str, *, notebook: bo
                     f"the sweep {folder} has other cells; choose another name, finished runs are "
                     "shared"
                 )
-            write_json(file, {"notebook": notebook, "cells": [asdict(cell) for cell in cells]})
+            write_json(file, {"notebook": notebook, "cells": cells})
     return Sweep(folder)
 
 
