@@ -344,4 +344,4 @@ def test_the_command_exports_a_run(tmp_path: Path):
     assert sorted(done.stdout.splitlines()) == sorted(written)
     refused = run_command("export", run.path, tmp_path / "out", "--to", "mtb")
     assert refused.returncode == 2
-    assert "no format 'mtb' for --to; did you mean 'mteb'?" in refused.stderr
+    assert all(word in refused.stderr for word in ("'mtb'", "'mteb'", "'trec'"))
