@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cached_property
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.checkpoints import POOLINGS, Checkpoint, EncodingSpec, find_checkpoint
 from workbench.data import Pairs, Sentences
-from workbench.encoder import Encoder, FrozenEncoder, load_encoder, weights_checksum
+from workbench.encoder import Encoder, FrozenEncoder, load_encoder
 from workbench.errors import DataError, EncoderError
 from workbench.files import (
     atomic_path,
@@ -29,16 +29,7 @@ _CHUNK = 50_000  # sentences embedded at a time: bounds the memory of their floa
 _EMBEDDINGS, _FACTS = "embeddings.npy", "facts.json"
 
 
-class Teacher(Encoder):
-    """A frozen encoder."""
-
-    @cached_property
-    def checksum(self) -> str:
-        """Return the sha256 of its weights."""
-        return weights_checksum(self)
-
-
-AnyTeacher = Teacher | FrozenEncoder
+AnyTeacher = Encoder | FrozenEncoder
 
 
 def find_teacher(
@@ -82,7 +73,7 @@ def load_teacher(
         teacher = load_teacher("english-encoder")
     """
     checkpoint, spec = find_teacher(name, pooling=pooling, template=template, revision=revision)
-    teacher = load_encoder(checkpoint, spec, kind=Teacher, **options)
+    teacher = load_encoder(checkpoint, spec, **options)
     if teacher.similarity_name == "dot":
         raise EncoderError(
             f"teacher {name!r} compares by dot product, and methods learn cosines; take "
@@ -200,13 +191,17 @@ def cached_embeddings(
 
 def fingerprint(teacher: AnyTeacher) -> str:
     """Return the sha256 of everything that decides an embedding."""
-    if isinstance(teacher, FrozenEncoder):
-        return teacher.fingerprint()
-    configuration = teacher.backbone.config.to_dict()
+    usage = teacher.usage() if isinstance(teacher, FrozenEncoder) else _usage(teacher)
+    return text_checksum(json.dumps([teacher.checksum, *usage], sort_keys=True, default=str))
+
+
+def _usage(encoder: Encoder) -> list[Any]:
+    """Return everything besides the weights that decides an embedding."""
+    configuration = encoder.backbone.config.to_dict()
     # Origin and the library that saved it decide nothing.
     for name in ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures"):
         configuration.pop(name, None)
-    tokenizer = teacher.tokenizer
+    tokenizer = encoder.tokenizer
     if tokenizer.is_fast:
         pipeline: Any = json.loads(tokenizer.backend_tokenizer.to_str())
         # The last call left these set.
@@ -219,19 +214,8 @@ def fingerprint(teacher: AnyTeacher) -> str:
             tokenizer.special_tokens_map,
             tokenizer.init_kwargs,
         ]
-    spec = teacher.spec
-    usage: list[Any] = [
-        spec.pooling,
-        spec.template,
-        spec.full_stop,
-        spec.endings,
-        teacher.max_seq_length,
-        teacher.precision,
-    ]
-    if spec.prompt:  # only then, so that entries of versions without prompts stay valid
-        usage += [spec.prompt, spec.skips_prompt]
-    content = [teacher.checksum, configuration, pipeline, usage]
-    return text_checksum(json.dumps(content, sort_keys=True, default=str))
+    limits = [encoder.max_seq_length, encoder.precision]
+    return [configuration, pipeline, asdict(encoder.spec), *limits]
 
 
 def _is_intact(entry: Path) -> bool:

@@ -1,7 +1,8 @@
 """The interface between methods and the trainer, and the parts of contrastive methods."""
 
+import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,12 +15,13 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import set_seed
 
+from workbench import losses
 from workbench.checkpoints import Checkpoint, EncodingSpec, find_checkpoint
 from workbench.config import ContrastiveConfig, TrainingConfig
 from workbench.data import Pairs, Sentences
-from workbench.encoder import Card, Encoder, TokenRows, has_no_dropout, unit_rows, weights_checksum
+from workbench.encoder import Card, CrossEncoder, Encoder, TokenRows, has_no_dropout, unit_rows
 from workbench.errors import DataError, EncoderError
-from workbench.losses import Embeddings
+from workbench.losses import Embeddings, Scalar, Vectors
 from workbench.methods.distributed import gather_rows
 from workbench.methods.masked_language import MaskedLanguageModel
 from workbench.methods.splitting import random_crops
@@ -72,7 +74,7 @@ class Method(nn.Module):
                     "sentences apart"
                 )
         # Another start with the same name must not continue this training: the trainer stores it.
-        self.starting_weights = weights_checksum(self.encoder)
+        self.starting_weights = self.encoder.checksum
 
     def load_start(self, **options: Any) -> Encoder:
         """Return the encoder that training begins with; options of `Encoder`."""
@@ -180,15 +182,13 @@ class Method(nn.Module):
         self._observed = {}
         return observed
 
-    def encode_plain(
-        self, sentences: list[str] | str, batch_size: int = 64
-    ) -> Float[Tensor, "*n d"]:
+    def encode_plain(self, sentences: list[str] | str, batch_size: int = 64) -> Vectors:
         """Return unit rows of the encoder alone, which dev is measured with during training."""
         return self.encoder.encode(sentences, batch_size)
 
     def encode(
         self, sentences: list[str] | str, batch_size: int = 64, *, normalize_embeddings: bool = True
-    ) -> Float[Tensor, "*n w"]:
+    ) -> Vectors:
         """Return unit rows (float32, CPU) in the order given.
 
         Their dot product is the method's similarity.
@@ -198,7 +198,12 @@ class Method(nn.Module):
         return self.encoder.encode(sentences, batch_size, normalize_embeddings=normalize_embeddings)
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
-        """Return the similarity of each pair: here the dot product of the two embeddings."""
+        """Return the similarity of each pair: the dot product of the two embeddings.
+
+        Of a cross-encoder it is the score, which need not be in [-1, 1].
+        """
+        if isinstance(self.encoder, CrossEncoder):
+            return self.encoder.score(sentence1, sentence2)
         # In float64: Spearman of near ties would otherwise depend on the order of summation.
         first, second = unit_rows(self.encode, sentence1, sentence2)
         return (first * second).sum(axis=1)
@@ -335,6 +340,14 @@ def gathered_views(
     # counted twice.
     vectors = head(vectors) if head else vectors
     return [gather_rows(view) for view in vectors.chunk(count)]
+
+
+def named_loss(name: str, values: Mapping[str, Any], scores: Tensor, target: Tensor) -> Scalar:
+    """Return the loss of this name, which gets those of the values that it takes."""
+    loss: Any = getattr(losses, name)
+    # So that a new loss is a function and a value of a setting, and no branch in a method.
+    accepted = inspect.signature(loss).parameters.keys() & values.keys()
+    return loss(scores, target, **{argument: values[argument] for argument in accepted})
 
 
 class MLPHead(nn.Module):

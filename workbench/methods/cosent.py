@@ -19,23 +19,13 @@ from workbench.config import CoSENTConfig
 from workbench.data import Pairs, Triplets
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import DataError
-from workbench.losses import (
-    Embeddings,
-    PairScores,
-    Scalar,
-    contrastive,
-    cosent,
-    mse,
-    pearson,
-    rank_kl,
-    triplet,
-    widen,
-)
+from workbench.losses import Embeddings, PairScores, Scalar, triplet, widen
 from workbench.methods.base import (
     Batch,
     Method,
     Terms,
     gathered_views,
+    named_loss,
     rank_labels,
     require_kind,
     require_order,
@@ -149,30 +139,23 @@ class CoSENT(Method):
     def _pair_loss(self, scores: PairScores, target: PairScores) -> Scalar:
         """Return the loss of the objectives that read one score per pair."""
         config = self.config
-        if config.objective == "mse":
-            return mse(scores, target)
-        if config.objective == "contrastive":
-            return contrastive(scores, target, epsilon=config.epsilon, form=config.contrastive_form)
         if config.objective == "cross_entropy":
             # Autocast refuses this loss in half precision.
             scores = widen(scores)
             return functional.binary_cross_entropy_with_logits(scores, target.to(scores.dtype))
         # A batch of one label says nothing of an order; the history counts them.
-        self.observe(unpaired_batches=(target == target[0]).all())
-        if config.objective == "pearson":
-            return pearson(scores, target)
-        if config.objective == "rank_kl":
-            return rank_kl(scores, target, temperature=config.rank_temperature)
+        if config.objective not in ("mse", "contrastive"):
+            self.observe(unpaired_batches=(target == target[0]).all())
         # The code of the paper's interaction model does not multiply by lambda; the text does (eq.
         # 11).
         scale = 1.0 if self.pairwise and config.interaction_scale == "code" else config.scale
-        return cosent(scores, target, scale=scale)
-
-    def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
-        """Return the cosine of each pair, or the cross-encoder's score; larger is closer."""
-        if isinstance(self.encoder, CrossEncoder):
-            return self.encoder.score(sentence1, sentence2)
-        return super().score(sentence1, sentence2)
+        values = {
+            "scale": scale,
+            "temperature": config.rank_temperature,
+            "epsilon": config.epsilon,
+            "form": config.contrastive_form,
+        }
+        return named_loss(config.objective, values, scores, target)
 
 
 def scale_labels(pairs: Pairs) -> np.ndarray:
@@ -240,15 +223,13 @@ def make_triplets(data: Pairs | Triplets, threshold: float | None) -> list[list[
     """
     if isinstance(data, Triplets):
         return data.texts
-    similar = split_labels(data, threshold)
-    positives = defaultdict(list)
-    negatives = defaultdict(list)
+    similar = split_labels(data, threshold).astype(int)
+    partners_of = defaultdict(lambda: ([], []))  # first sentence -> negatives, positives
     for first, second, is_similar in zip(data.sentence1, data.sentence2, similar, strict=True):
-        partners = positives if is_similar else negatives
-        partners[first].append(second)
+        partners_of[first][is_similar].append(second)
     triplets = []
-    for anchor in dict.fromkeys(data.sentence1):
-        triplets += product([anchor], positives[anchor], negatives[anchor])
+    for anchor, (negatives, positives) in partners_of.items():
+        triplets += product([anchor], positives, negatives)
     if not triplets:
         raise DataError(
             f"{data.name}: no first sentence has a similar and a dissimilar partner to make a "

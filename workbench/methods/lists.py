@@ -13,12 +13,14 @@ from workbench.config import ListsConfig
 from workbench.data import Pairs
 from workbench.encoder import number_sentences
 from workbench.errors import DataError
-from workbench.losses import Scalar, Scores, approx_ndcg, cosent_lists, graded_listmle, listnet
-from workbench.methods.base import Batch, Method, Terms, rank_labels, require_kind
+from workbench.losses import Scalar, Scores
+from workbench.methods.base import Batch, Method, Terms, named_loss, rank_labels, require_kind
 from workbench.methods.distributed import gather_rows, max_over_processes
 from workbench.metrics import ranking_groups
 
 _LOG = logging.getLogger("workbench")
+# Value of `ranking` -> its loss, where another loss has that name.
+_LOSSES = {"cosent": "cosent_lists", "listmle": "graded_listmle"}
 _TOP_GRADE = 5.0  # the top of the scale on which the gain 2^gold - 1 is computed
 
 
@@ -103,17 +105,15 @@ class Lists(Method):
     def _list_loss(self, cosines: Scores, gold: Scores) -> Scalar:
         config = self.config
         tau = config.temperature
-        if config.ranking == "listnet":
-            return listnet(
-                cosines,
-                gold,
-                student_temperature=tau,
-                teacher_temperature=config.gold_temperature,
-                exclude_positive=False,
-            )
-        if config.ranking == "cosent":
-            return cosent_lists(cosines, gold, scale=1 / tau, exclude_positive=False)
-        if config.ranking == "listmle":
-            return graded_listmle(cosines, gold, temperature=tau)
+        values = {
+            "temperature": tau,
+            "student_temperature": tau,
+            "teacher_temperature": config.gold_temperature,
+            "scale": 1 / tau,
+            "gain": config.gain,
+            "exclude_positive": False,
+        }
         # gold is in [0, 1] here; 2^5 - 1 = 31 is the usual gain of the best grade.
-        return approx_ndcg(cosines, _TOP_GRADE * gold, temperature=tau, gain=config.gain)
+        if config.ranking == "approx_ndcg":
+            gold = _TOP_GRADE * gold
+        return named_loss(_LOSSES.get(config.ranking, config.ranking), values, cosines, gold)

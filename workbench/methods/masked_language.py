@@ -49,10 +49,8 @@ class MaskedLanguageModel(nn.Module):
         chosen = (torch.rand(words.shape) < CHOSEN) & ~torch.isin(words, self.special)
         fate = torch.rand(words.shape)
         drawn = torch.randint(self.vocabulary, words.shape)
-        is_masked = chosen & (fate < MASKED)
-        is_random = chosen & (fate >= MASKED) & (fate < MASKED + RANDOM)
-        ids = torch.where(is_masked, self.mask_id, words)
-        ids = torch.where(is_random, drawn, ids)
+        ids = torch.where(chosen & (fate < MASKED + RANDOM), drawn, words)
+        ids = torch.where(chosen & (fate < MASKED), self.mask_id, ids)
         return {"masked": ids, "chosen": chosen, "counts": chosen.sum(dim=1).tolist()}
 
     def forward(

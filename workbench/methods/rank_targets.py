@@ -118,14 +118,9 @@ def draw_corpus(data: Sentences, size: int, seed: int) -> list[str]:
             "need at least 2"
         )
     if size > len(distinct):
-        _LOG.warning(
-            "corpus_size is %d; %s has %d distinct sentences: all are taken",
-            size,
-            data.name,
-            len(distinct),
-        )
-    if size >= len(distinct):
-        return distinct
+        text = "corpus_size is %d; %s has %d distinct sentences: all are taken"
+        _LOG.warning(text, size, data.name, len(distinct))
+        size = len(distinct)
     drawn = np.random.default_rng(seed).choice(len(distinct), size, replace=False)
     return [distinct[row] for row in np.sort(drawn)]
 

@@ -1,6 +1,5 @@
 """The terms of RankCSE: consistency of the two views, and the ranking of the teachers."""
 
-import inspect
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from torch import Tensor
 from workbench import losses
 from workbench.config import RankCSEConfig
 from workbench.losses import Scalar, SquareScores
-from workbench.methods.base import ContrastiveMethod, Inputs, Terms
+from workbench.methods.base import ContrastiveMethod, Inputs, Terms, named_loss
 from workbench.methods.distributed import gather_rows
 from workbench.teachers import AnyTeacher, cached_embeddings, load_teacher
 
@@ -181,11 +180,8 @@ class TeacherLists:
 
         The setting `ranking` names the function of `losses`, which gets those values that it takes.
         """
-        values = self._loss_values()
-        loss: Any = getattr(losses, _LOSSES.get(self.config.ranking, self.config.ranking))
-        # So that a new listwise loss is a function and a value of `ranking`, and no branch here.
-        accepted = inspect.signature(loss).parameters.keys() & values.keys()
-        return loss(student, teacher, **{argument: values[argument] for argument in accepted})
+        name = _LOSSES.get(self.config.ranking, self.config.ranking)
+        return named_loss(name, self._loss_values(), student, teacher)
 
     def _loss_values(self) -> dict[str, Any]:
         """Return the values of the arguments that listwise losses may take."""
