@@ -5,6 +5,7 @@ from workbench.encoder._cross import CrossEncoder as CrossEncoder
 from workbench.encoder._frozen import FrozenEncoder as FrozenEncoder, load_encoder as load_encoder
 from workbench.encoder._loading import (
     has_no_dropout as has_no_dropout,
+    load_mlm_head as load_mlm_head,
     weights_checksum as weights_checksum,
 )
 from workbench.encoder._model import Encoder as Encoder

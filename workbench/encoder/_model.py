@@ -29,7 +29,6 @@ from workbench.encoder._attention import (
 from workbench.encoder._hardware import HALF, choose_hardware
 from workbench.encoder._loading import (
     load_dense,
-    load_mlm_head,
     load_parts,
     load_weights,
     weights_checksum,
@@ -275,15 +274,8 @@ class Encoder(nn.Module):
         return self.backbone.pooler(vectors.unsqueeze(1)) if self.pooling == "pooler" else vectors
 
     def token_states(self, batch: Mapping[str, Any]) -> Float[Tensor, "n l d"]:
-        """Return the last layer's state of every token, with gradient: the input of `mlm_head`."""
+        """Return the last layer's state of every token, with gradient: `load_mlm_head` reads it."""
         return self._hidden_states(batch)[2][-1]
-
-    def mlm_head(self) -> nn.Module:
-        """Load the checkpoint's head of a masked language model, from `token_states` to words.
-
-        Raises EncoderError if its kind has none.
-        """
-        return load_mlm_head(self.checkpoint)
 
     def _hidden_states(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor, Sequence[Tensor]]:
         """Return ids, mask and hidden states of a batch, on the encoder's device."""

@@ -18,7 +18,7 @@ from transformers import set_seed
 from workbench import losses
 from workbench.checkpoints import Checkpoint, EncodingSpec, find_checkpoint
 from workbench.config import ContrastiveConfig, TrainingConfig
-from workbench.data import Pairs, Sentences
+from workbench.data import Pairs
 from workbench.encoder import Card, CrossEncoder, Encoder, TokenRows, has_no_dropout, unit_rows
 from workbench.errors import DataError, EncoderError
 from workbench.losses import Embeddings, Scalar, Vectors
@@ -288,7 +288,7 @@ def training_sentences(method: Method, data: Any, *, templates: bool = False) ->
     Raises DataError for another kind of set or fewer than two sentences, EncoderError for a
     template if not allowed."""
     name = type(method).__name__
-    require_kind(data, Sentences, f"{name} trains on plain sentences")
+    require_kind(method.config, data)
     if len(data) < 2:
         raise DataError(f"{data.name}: {len(data)} sentence; {name} needs at least 2")
     if method.encoder.template and not templates:
@@ -299,14 +299,16 @@ def training_sentences(method: Method, data: Any, *, templates: bool = False) ->
     return data.sentences
 
 
-def require_kind(data: Any, kind: type | tuple[type, ...], trains_on: str) -> None:
-    """Raise DataError unless `data` is of a `kind` of training set.
-
-    `trains_on` is the start of the message.
-    """
-    if not isinstance(data, kind):
+def require_kind(config: TrainingConfig, data: Any) -> None:
+    """Raise DataError unless `data` is a training set of a kind that these settings train on."""
+    kind = getattr(data, "kind", type(data).__name__)
+    if kind not in config.train_kinds:
         name = getattr(data, "name", "the training set")
-        raise DataError(f"{name}: {trains_on}, not on {type(data).__name__.lower()}; change train")
+        kinds = " or ".join(config.train_kinds)
+        raise DataError(
+            f"{name}: {config.method} trains on {kinds} with these settings, not on {kind}; "
+            "change train"
+        )
 
 
 def require_order(pairs: Pairs) -> None:

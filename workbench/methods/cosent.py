@@ -14,7 +14,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.checkpoints import find_checkpoint
 from workbench.config import CoSENTConfig
 from workbench.data import Pairs, Triplets
 from workbench.encoder import CrossEncoder, Encoder
@@ -67,23 +66,16 @@ class CoSENT(Method):
         self.classifier: PairClassifier | None = None
 
     def load_start(self, **options: Any) -> Encoder:
-        config = self.config
-        if config.architecture != "cross-encoder":
+        if self.config.architecture != "cross-encoder":
             return super().load_start(**options)
-        return CrossEncoder(
-            find_checkpoint(config.encoder, config.revisions.get(config.encoder)), **options
-        )
+        return CrossEncoder(self.find_start(), **options)
 
     def prepare(self, data: Any) -> None:
-        objective = self.config.objective
-        if objective == "triplet":
-            require_kind(
-                data, (Pairs, Triplets), "objective 'triplet' trains on scored pairs or triplets"
-            )
+        require_kind(self.config, data)
+        if self.config.objective == "triplet":
             self.texts = make_triplets(data, self.config.threshold)
             target = np.zeros(len(self.texts[0]))
         else:
-            require_kind(data, Pairs, f"objective {objective!r} trains on scored pairs")
             require_order(data)
             self.texts = data.texts
             target = self._make_target(data)

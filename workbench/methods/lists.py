@@ -10,7 +10,6 @@ from torch.nn.functional import cosine_similarity, pad
 from torch.nn.utils.rnn import pad_sequence
 
 from workbench.config import ListsConfig
-from workbench.data import Pairs
 from workbench.encoder import number_sentences
 from workbench.errors import DataError
 from workbench.losses import Scalar, Scores
@@ -36,7 +35,7 @@ class Lists(Method):
     config: ListsConfig
 
     def prepare(self, data: Any) -> None:
-        require_kind(data, Pairs, "lists are made of scored pairs")
+        require_kind(self.config, data)
         # The rule of the metrics: what is trained is what KCC and NDCG measure.
         every_group = ranking_groups(data.sentence1, data.sentence2, data.gold).values()
         self.groups = [group for group in every_group if np.ptp(group.gold)]
