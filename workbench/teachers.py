@@ -1,7 +1,6 @@
 """Frozen encoders by name, and a cache of their embeddings on disk."""
 
 import json
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -23,8 +22,8 @@ from workbench.files import (
     text_checksum,
     write_json,
 )
+from workbench.printing import LOG
 
-_LOG = logging.getLogger("workbench")
 _CHUNK = 50_000  # sentences embedded at a time: bounds the memory of their float32 rows
 _EMBEDDINGS, _FACTS = "embeddings.npy", "facts.json"
 
@@ -175,7 +174,7 @@ def cached_embeddings(
         # it.
         with filelock.FileLock(entry.with_suffix(".lock")):
             if not _is_intact(entry):
-                _LOG.info(
+                LOG.info(
                     "embedding %d sentences with %s; they are kept in %s",
                     len(sentences),
                     teacher.source,
@@ -225,7 +224,7 @@ def _is_intact(entry: Path) -> bool:
         if stored["sha256"] == file_checksum(entry / _EMBEDDINGS):
             return True
     if entry.exists():
-        _LOG.warning("the cached embeddings in %s are damaged; they are computed again", entry)
+        LOG.warning("the cached embeddings in %s are damaged; they are computed again", entry)
     return False
 
 

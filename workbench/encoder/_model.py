@@ -1,6 +1,5 @@
 """The sentence encoder: sentences in, one vector each out."""
 
-import logging
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -47,8 +46,8 @@ from workbench.encoder._tokens import (
 from workbench.encoder._vectors import number_sentences, require_finite
 from workbench.errors import EncoderError, did_you_mean
 from workbench.losses import Embeddings, Scores, Vectors, full_precision
+from workbench.printing import LOG
 
-_LOG = logging.getLogger("workbench")
 _CLS = EncodingSpec("cls")
 _CPU_TOKENS = 1024  # padded tokens per batch on a CPU (benchmarks/encode.py)
 
@@ -366,7 +365,7 @@ class Encoder(nn.Module):
         rows, cut = self._cut_rows(distinct, self.max_seq_length, [self._template], prompt)
         if cut:
             text = "%d of %d distinct sentences are longer than %d tokens and were cut"
-            _LOG.warning(text, cut, len(distinct), self.max_seq_length)
+            LOG.warning(text, cut, len(distinct), self.max_seq_length)
         vectors = torch.empty(len(rows), self.dimension)
         skipped = self._count_skipped(prompt)
 

@@ -1,7 +1,6 @@
 """The interface between methods and the trainer, and the parts of contrastive methods."""
 
 import inspect
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -25,8 +24,8 @@ from workbench.losses import Embeddings, Scalar, Vectors
 from workbench.methods.distributed import gather_rows
 from workbench.methods.masked_language import MaskedLanguageModel
 from workbench.methods.splitting import random_crops
+from workbench.printing import LOG
 
-_LOG = logging.getLogger("workbench")
 _DROPOUT = 0.1  # BERT's own rate, the best of SimCSE's table 2
 
 Batch = dict[str, Any]
@@ -63,13 +62,13 @@ class Method(nn.Module):
         if config.dropout_views and has_no_dropout(self.encoder.backbone.config):
             if config.dropout is None:
                 self.encoder = self.load_start(**options, dropout=_DROPOUT)
-                _LOG.warning(
+                LOG.warning(
                     "dropout is set to %g: it is 0 in %s, so views would be equal",
                     _DROPOUT,
                     config.encoder,
                 )
             else:
-                _LOG.warning(
+                LOG.warning(
                     "dropout is 0: views of the same words are equal, the loss only drives "
                     "sentences apart"
                 )

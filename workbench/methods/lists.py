@@ -1,6 +1,5 @@
 """Graded lists: each query's targets must be ranked as their gold scores rank them."""
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +15,8 @@ from workbench.losses import Scalar, Scores
 from workbench.methods.base import Batch, Method, Terms, named_loss, rank_labels, require_kind
 from workbench.methods.distributed import gather_rows, max_over_processes
 from workbench.metrics import ranking_groups
+from workbench.printing import LOG
 
-_LOG = logging.getLogger("workbench")
 # Value of `ranking` -> its loss, where another loss has that name.
 _LOSSES = {"cosent": "cosent_lists", "listmle": "graded_listmle"}
 _TOP_GRADE = 5.0  # the top of the scale on which the gain 2^gold - 1 is computed
@@ -46,7 +45,7 @@ class Lists(Method):
             )
         used = {pair for group in self.groups for pair in group.pairs.tolist()}
         if len(used) < len(data):
-            _LOG.info(
+            LOG.info(
                 "%s: %d queries with %d of %d pairs; the other pairs are in no list",
                 data.name,
                 len(self.groups),
