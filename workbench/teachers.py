@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -190,31 +189,8 @@ def cached_embeddings(
 
 def fingerprint(teacher: AnyTeacher) -> str:
     """Return the sha256 of everything that decides an embedding."""
-    usage = teacher.usage() if isinstance(teacher, FrozenEncoder) else _usage(teacher)
-    return text_checksum(json.dumps([teacher.checksum, *usage], sort_keys=True, default=str))
-
-
-def _usage(encoder: Encoder) -> list[Any]:
-    """Return everything besides the weights that decides an embedding."""
-    configuration = encoder.backbone.config.to_dict()
-    # Origin and the library that saved it decide nothing.
-    for name in ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures"):
-        configuration.pop(name, None)
-    tokenizer = encoder.tokenizer
-    if tokenizer.is_fast:
-        pipeline: Any = json.loads(tokenizer.backend_tokenizer.to_str())
-        # The last call left these set.
-        for name in ("padding", "truncation"):
-            pipeline.pop(name, None)
-    else:
-        pipeline = [
-            type(tokenizer).__name__,
-            tokenizer.get_vocab(),
-            tokenizer.special_tokens_map,
-            tokenizer.init_kwargs,
-        ]
-    limits = [encoder.max_seq_length, encoder.precision]
-    return [configuration, pipeline, asdict(encoder.spec), *limits]
+    content = [teacher.checksum, *teacher.usage()]
+    return text_checksum(json.dumps(content, sort_keys=True, default=str))
 
 
 def _is_intact(entry: Path) -> bool:

@@ -1,9 +1,10 @@
 """The sentence encoder: sentences in, one vector each out."""
 
+import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -38,7 +39,6 @@ from workbench.encoder._saving import Card, replace_encoder, save_encoder
 from workbench.encoder._tokens import (
     TokenRows,
     apply_by_length,
-    length_sorted_batches,
     sentence_chunks,
     special_tokens,
     token_ids,
@@ -49,6 +49,8 @@ from workbench.losses import Embeddings, Scores, Vectors, full_precision
 from workbench.printing import LOG
 
 _CLS = EncodingSpec("cls")
+# Keys of a configuration that are no property of the model.
+_ORIGIN = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 _CPU_TOKENS = 1024  # padded tokens per batch on a CPU (benchmarks/encode.py)
 
 
@@ -180,6 +182,28 @@ class Encoder(nn.Module):
     def checksum(self) -> str:
         """The sha256 of its present weights."""
         return weights_checksum(self)
+
+    def usage(self) -> list[Any]:
+        """Return everything besides the weights that decides an embedding."""
+        configuration = self.backbone.config.to_dict()
+        # Origin and the library that saved it decide nothing.
+        for name in _ORIGIN:
+            configuration.pop(name, None)
+        tokenizer = self.tokenizer
+        if tokenizer.is_fast:
+            pipeline: Any = json.loads(tokenizer.backend_tokenizer.to_str())
+            # The last call left these set.
+            for name in ("padding", "truncation"):
+                pipeline.pop(name, None)
+        else:
+            pipeline = [
+                type(tokenizer).__name__,
+                tokenizer.get_vocab(),
+                tokenizer.special_tokens_map,
+                tokenizer.init_kwargs,
+            ]
+        limits = [self.max_seq_length, self.precision]
+        return [configuration, pipeline, asdict(self.spec), *limits]
 
     def tokenize(
         self, sentences: Iterable[str], *, train_length: int | None = None
@@ -397,14 +421,20 @@ class Encoder(nn.Module):
         batch_size: int,
         batch_of: Callable[[np.ndarray], Mapping],
     ) -> None:
-        """Fill `result` with `forward` of all rows, without dropout.
+        """Fill `result` with `forward` of all rows, the longest first, without dropout.
 
         batch_of: row numbers -> batch.
         """
-        tokens = _CPU_TOKENS if self.device.type == "cpu" else None
+        is_cpu = self.device.type == "cpu"
+        order = np.argsort(-lengths, kind="stable")
+        start = 0
         with torch.no_grad(), eval_mode(self), self._autocast(self.precision), self._narrow():
-            for index in length_sorted_batches(lengths, rows=batch_size, tokens=tokens):
+            while start < len(order):
+                # A row of more tokens than the limit is a batch of its own.
+                most = _CPU_TOKENS // int(lengths[order[start]]) if is_cpu else batch_size
+                index = order[start : start + max(1, min(batch_size, most))]
                 result[torch.from_numpy(index)] = self(batch_of(index)).float().cpu()
+                start += len(index)
 
     def autocast(self) -> AbstractContextManager:
         """Return the context of training steps, in `training_precision`."""

@@ -63,22 +63,6 @@ class TokenRows:
         }
 
 
-def length_sorted_batches(
-    lengths: np.ndarray, *, rows: int, tokens: int | None
-) -> Iterator[np.ndarray]:
-    """Yield indices by falling length: per batch at most `rows` and `tokens` padded tokens.
-
-    A sentence of more tokens is a batch of its own.
-    """
-    order = np.argsort(-lengths, kind="stable")
-    start = 0
-    while start < len(order):
-        longest = int(lengths[order[start]])
-        size = max(1, rows if tokens is None else min(rows, tokens // longest))
-        yield order[start : start + size]
-        start += size
-
-
 def apply_by_length(compute: Callable[..., Tensor], batch: dict[str, Tensor]) -> Tensor:
     """Return `compute` of the rows of each length, without padding, in the order of the batch."""
     lengths = batch["attention_mask"].sum(dim=1)

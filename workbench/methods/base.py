@@ -224,12 +224,13 @@ class ContrastiveMethod(Method):
 
     head_is_read: Whether a loss term reads the layer; otherwise there is none, because training in
     several processes refuses a layer without gradient.
-    tokens: Of all texts, from `prepare`.
+    tokens, sentences: Of all texts, from `prepare`; sentences for crops alone.
     view_starts: The first row of each view in `tokens`; dropout views share theirs.
     """
 
     config: ContrastiveConfig
     tokens: TokenRows
+    sentences: list[str]
     view_starts: Sequence[int] = (0, 0)
 
     def __init__(self, config: ContrastiveConfig, *, head_is_read: bool = True) -> None:
@@ -260,12 +261,13 @@ class ContrastiveMethod(Method):
             return batch
         return batch | self.words.mask(batch["input_ids"])
 
-    def crop_batch(self, sentences: list[str], least_share: float) -> Batch:
-        """Return the tokens of two random runs of each sentence's words, view by view.
+    def crop_batch(self, rows: Sequence[int], least_share: float) -> Batch:
+        """Return the tokens of two random runs of the words of these sentences, view by view.
 
         They are drawn from torch's generator, which the trainer seeds for each step.
         """
-        crops = random_crops(sentences + sentences, least_share)
+        sentences = [self.sentences[row] for row in (*rows, *rows)]
+        crops = random_crops(sentences, least_share)
         return self.token_batch(self.encoder.token_rows(crops), range(len(crops)))
 
     def mlm_terms(self, tokens: Batch) -> Terms:

@@ -79,7 +79,7 @@ class CoSENT(Method):
             require_order(data)
             self.texts = data.texts
             target = self._make_target(data)
-        self.target = torch.from_numpy(np.ascontiguousarray(target, dtype=np.float32))
+        self.target = torch.tensor(target, dtype=torch.float32)
         if not self.pairwise:
             self.tokens = self.encoder.token_rows(chain.from_iterable(self.texts))
 

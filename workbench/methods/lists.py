@@ -61,7 +61,7 @@ class Lists(Method):
         if self.config.ranking in ("listnet", "approx_ndcg"):  # which read more than the order
             low, high = data.score_range
             gold = (data.gold - low) / (high - low)
-        self.gold = [gold[group.pairs].astype(np.float32) for group in self.groups]
+        self.gold = [torch.tensor(gold[group.pairs], dtype=torch.float32) for group in self.groups]
 
     def examples(self, data: Any) -> int:
         """Return the number of queries."""
@@ -71,9 +71,8 @@ class Lists(Method):
         lists = [self.lists[row] for row in rows]
         # Each text is read once per batch; index has the batch's row of each query and target.
         texts, index = np.unique(np.concatenate(lists), return_inverse=True)
-        ends = np.cumsum([len(members) for members in lists])
-        index_of_list = [torch.from_numpy(part) for part in np.split(index, ends[:-1])]
-        gold = [torch.from_numpy(self.gold[row]) for row in rows]
+        index_of_list = torch.from_numpy(index).split([len(members) for members in lists])
+        gold = [self.gold[row] for row in rows]
         return {
             "tokens": self.tokens.batch(texts),
             "queries": torch.stack([part[0] for part in index_of_list]),

@@ -100,12 +100,10 @@ class Mixed(RankMethod):
             batch["base"] = self.ranks.targets.take(rows)
         batch["teachers"] = self.teacher_lists.take(rows)
         if self.config.positives == "crop":
-            sentences = [self.sentences[row] for row in rows]
-            batch["tokens"] = self.crop_batch(sentences, self.config.crop_share)
-            return batch
-        batch["tokens"] = self.token_batch(
-            self.composition.tokens, self.composition.token_places(rows)
-        )
+            batch["tokens"] = self.crop_batch(rows, self.config.crop_share)
+        else:
+            texts = self.composition.token_places(rows)
+            batch["tokens"] = self.token_batch(self.composition.tokens, texts)
         return batch
 
     def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:

@@ -45,8 +45,7 @@ class SimCSE(ContrastiveMethod):
     def collate(self, rows: Sequence[int]) -> Batch:
         if self.config.positives == "dropout":
             return super().collate(rows)
-        sentences = [self.sentences[row] for row in rows]
-        return {"tokens": self.crop_batch(sentences, self.config.crop_share)}
+        return {"tokens": self.crop_batch(rows, self.config.crop_share)}
 
     def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
         anchors, *others = gathered_views(vectors, self.head, count=len(self.view_starts))
