@@ -133,8 +133,7 @@ def test_training_and_cross_encoders_read_rows_of_one_length_too(tmp_path: Path)
     wanted = method.encoder.encode([SHORT, LONG, "a dog"], normalize_embeddings=False)
     assert torch.allclose(vectors[:3].detach(), wanted, atol=1e-5)
     # As a chunk of a batch may be.
-    wider = method.encoder.tokenize([SHORT, LONG])
-    wider = {name: torch.nn.functional.pad(part, (0, 9)) for name, part in wider.items()}
+    wider = method.encoder.token_rows([SHORT, LONG]).batch([0, 1], multiple=20)
     assert method.encoder.token_states(wider).shape[:2] == wider["input_ids"].shape
     cross = load(folder, CrossEncoder)
     pairs = [SHORT, "a dog"], [LONG, "a cat"]

@@ -53,6 +53,9 @@ _CLS = EncodingSpec("cls")
 _ORIGIN = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 _CPU_TOKENS = 1024  # padded tokens per batch on a CPU (benchmarks/encode.py)
 
+# Tensor cores work on multiples of 8; elsewhere the extra tokens would only cost.
+_MULTIPLES = {"cuda": 8}
+
 
 class Encoder(nn.Module):
     """A transformer backbone with its tokenizer and its encoding spec: pooling, template, prompt.
@@ -393,8 +396,11 @@ class Encoder(nn.Module):
         vectors = torch.empty(len(rows), self.dimension)
         skipped = self._count_skipped(prompt)
 
+        multiple = _MULTIPLES.get(self.device.type, 1)
+
         def batch_of(index: np.ndarray) -> dict[str, Any]:
-            return rows.batch(index) | {"skipped": skipped}
+            batch = rows.batch(index, multiple=multiple, most=self.max_seq_length)
+            return batch | {"skipped": skipped}
 
         self._compute(vectors, rows.lengths, batch_size, batch_of)
         if len(distinct) < len(index):

@@ -44,15 +44,24 @@ class TokenRows:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def batch(self, rows: Sequence[int] | np.ndarray) -> dict[str, Any]:
-        """Return input_ids, attention_mask [n, l] and lengths (a list), padded on the right."""
+    def batch(
+        self, rows: Sequence[int] | np.ndarray, *, multiple: int = 1, most: int | None = None
+    ) -> dict[str, Any]:
+        """Return input_ids, attention_mask [n, l] and lengths (a list), padded on the right.
+
+        l is a multiple of `multiple`, but at most `most`.
+        """
         index = np.asarray(rows, dtype=np.int64)
         starts = self.starts[index]
         lengths = self.lengths[index]
         # Plain integers slice faster than those of numpy.
         spans = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
         pieces = [self.flat[start:end] for start, end in spans]
-        mask = np.arange(lengths.max()) < lengths[:, None]
+        longest = int(lengths.max())
+        width = -(-longest // multiple) * multiple
+        if most:
+            width = max(longest, min(width, most))
+        mask = np.arange(width) < lengths[:, None]
         ids = np.full(mask.shape, self.padding, np.int64)
         # Row by row, the True cells of the mask are the tokens in order.
         ids[mask] = np.concatenate(pieces)

@@ -25,7 +25,7 @@ def unit_rows(
     """
     owner = getattr(encode, "__self__", None)
     is_dot = getattr(owner, "similarity_name", "cosine") == "dot"
-    plain = partial(encode, normalize_embeddings=False) if is_dot else encode
+    plain = partial(encode, **({"normalize_embeddings": False} if is_dot else {}))
     vectors, (first, second) = distinct_vectors(plain, sentence1, sentence2)
     if not is_dot:
         # The largest coordinate first: the square of 1e200 would be infinite, that of 1e-200 zero.
