@@ -23,7 +23,6 @@ from workbench.printing import LOG
 
 Modules = list[tuple[str, Path]]  # kind and folder of each
 
-
 SETTINGS_FILE = "encoder.json"
 USAGE_FILE = "config_sentence_transformers.json"
 # The mode of a Pooling module -> its flag in the files of sentence-transformers 2 to 5.

@@ -52,7 +52,6 @@ _CLS = EncodingSpec("cls")
 # Keys of a configuration that are no property of the model.
 _ORIGIN = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 _CPU_TOKENS = 1024  # padded tokens per batch on a CPU (benchmarks/encode.py)
-
 # Tensor cores work on multiples of 8; elsewhere the extra tokens would only cost.
 _MULTIPLES = {"cuda": 8}
 
