@@ -32,6 +32,7 @@ from workbench.metrics import (
     spearman_by_subset,
     uniformity,
 )
+from workbench.printing import LOG
 from workbench.runs import Run, finished_run
 
 _AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets have
@@ -131,6 +132,13 @@ def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Ru
         run = evaluate_model(BaselineConfig(encoder="english-encoder"), "runs")
     """
     if finished := finished_run(config, runs_root):
+        if config.precision == "auto" and "precision" not in finished.facts():
+            LOG.warning(
+                "%s was evaluated by an earlier version, perhaps in bf16; for scores in "
+                "fp32: workbench rm %s, then evaluate again",
+                finished.path,
+                finished.path,
+            )
         return finished
     require_columns(config)
     model = load_baseline(config)
