@@ -1,9 +1,8 @@
 """Compare finished runs: with each other, with their start, and by numbers of seeds and pairs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pandas as pd
 
 from workbench.data import AVERAGES
 from workbench.errors import SettingError, unknown_name
-from workbench.evaluation import Report
+from workbench.evaluation import RANKING_COLUMNS, Report
 from workbench.files import set_name
 from workbench.metrics import smallest_difference
 from workbench.runs import Run, read_row
@@ -20,8 +19,7 @@ from workbench.views import run_tables
 from workbench.views.run_tables import BEFORE, read_or_warn
 from workbench.views.system_sources import runs_by_seed
 
-_COLUMNS = ["suite", "system", "measure", "seeds", "pairs", "value", "low", "high"]
-_COLUMNS += ["difference", "seed_std", "pairs_std", "adjusted"]
+_COLUMNS = ["suite", "system", "seeds", "difference", "adjusted"]  # of a table without rows
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,10 @@ def compare_runs(
         DataError: Runs of one label, or the scores of two labels, are of different data.
     """
     scores, name = systems_of_runs(runs, baseline)
-    return _compare(scores, suite, name, samples)
+    if not scores.reports:
+        nothing = pd.DataFrame(columns=_COLUMNS)
+        return SystemComparison(nothing, name, 0.05, scores, [])
+    return compare_scores(scores, baseline=name, suites=[set_name(suite)], samples=samples)
 
 
 def systems_of_runs(runs: pd.DataFrame, baseline: str) -> tuple[SystemScores, str]:
@@ -88,58 +89,37 @@ def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.Data
     drawn within each of its sets. If all runs (of `finished_runs`) have one label, the first run's
     encoder before training comes first.
     """
-    systems: dict[str, list[Any]] = {}
-    names = []
+    rows = []
     for label, seed, path, stage in run_tables.with_start(runs):
         if report := read_or_warn(path, _read_stage, stage=stage):
-            system = f"{label}, seed {seed}"
-            systems[system] = [report]
-            names.append((system, label, seed))
-    # Each run is a system of its own, so that its interval is over pairs alone.
-    compared = _compare(SystemScores(systems), suite, "", samples)
-    labelled = pd.DataFrame(names, columns=["system", "label", "seed"])
-    table = labelled.merge(compared.table, on="system")
-    return table[["label", "seed", "value", "low", "high"]]
+            # Alone, so that its interval is over its own pairs and it is tested against nothing.
+            alone = SystemScores({label: [report]})
+            table = compare_scores(alone, suites=[set_name(suite)], samples=samples).table
+            rows.append((label, seed, *table.loc[0, ["value", "low", "high"]]))
+    return pd.DataFrame(rows, columns=["label", "seed", "value", "low", "high"])
 
 
-def smallest_differences(
-    runs: pd.DataFrame,
-    suite: str,
-    baseline: str = "",
-    *,
-    seeds: Sequence[int] = range(2, 11),
-    samples: int = 1000,
-) -> pd.DataFrame:
-    """Return the smallest detectable difference from the baseline, by number of seeds.
+def smallest_differences(row: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the smallest detectable differences by number of pairs (index) and of seeds (columns).
 
     A 95% interval (`hierarchical_interval`) is without 0 in 80 of 100 cases if the true difference
-    is this one.
+    is this one. Two trained settings differ less by pair than a run and its start.
 
     Args:
-        runs, suite, samples: As for `compare_runs`.
-        baseline: As for `compare_runs`; two trained settings differ less by pair than a run and its
-            start, "before".
-        seeds: Numbers of seeds, each at least 2.
+        row: Of `SystemComparison.table`, a system that was compared; one seed says nothing about
+            others: all are nan.
 
     Returns:
-        label, against, pairs (a quarter, all, and four times those of the suite), seeds, smallest,
-        and the two standard deviations that it follows from, of `SystemComparison.table`: seed_std
-        (nan for one seed) and pairs_std. Differences of Spearman or accuracy are in [0, 2].
+        Differences in [0, 2] for a quarter, all, and four times the pairs, and for 2 to 10 seeds.
     """
-    compared = compare_runs(runs, suite, baseline, samples=samples)
-    rows = []
-    for row in compared.table.dropna(subset=["difference"]).to_dict("records"):
+    rows = {}
+    for times in (0.25, 1, 4):
         # The deviation over pairs falls with the root of their number; that over seeds does not.
-        for times, n in product((0.25, 1, 4), seeds):
-            pairs_std = row["pairs_std"] / math.sqrt(times)
-            smallest = smallest_difference(row["seed_std"], n, pairs_std=pairs_std)
-            pairs = round(times * row["pairs"])
-            rows.append(
-                (row["system"], compared.baseline, pairs, n, smallest, row["seed_std"], pairs_std)
-            )
-    return pd.DataFrame(
-        rows, columns=["label", "against", "pairs", "seeds", "smallest", "seed_std", "pairs_std"]
-    )
+        pairs_std = row["pairs_std"] / math.sqrt(times)
+        rows[round(times * row["pairs"])] = {
+            n: smallest_difference(row["seed_std"], n, pairs_std=pairs_std) for n in range(2, 11)
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("pairs")
 
 
 def compare_with_start(run: Run) -> str:
@@ -182,9 +162,9 @@ def compare_with_start(run: Run) -> str:
 
 def _starts(runs: pd.DataFrame) -> list[_StageReport]:
     """Return the encoder before training of each seed."""
+    stored = runs.loc[[Run(path).has(BEFORE) for path in runs["path"]]]
     # Another device changes the last digits of a score.
-    rounded = runs.dropna(subset="before").round({"before": 4})
-    starts = rounded.drop_duplicates(["seed", "before"])
+    starts = stored.round({"before": 4}).drop_duplicates(["seed", "before"])
     if starts["seed"].duplicated().any():
         raise SettingError(
             "runs of one seed began with different encoders, so there is no one 'before'; choose "
@@ -195,11 +175,6 @@ def _starts(runs: pd.DataFrame) -> list[_StageReport]:
 
 
 def _read_stage(run: Run, stage: str) -> _StageReport:
-    return _StageReport(run.metrics(stage), run.scores(stage), run.rankings(stage), run.config)
-
-
-def _compare(scores: SystemScores, suite: str, baseline: str, samples: int) -> SystemComparison:
-    """Return the comparison of runs on a suite; its table is empty if there are none."""
-    if not scores.reports:
-        return SystemComparison(pd.DataFrame(columns=_COLUMNS), baseline, 0.05, scores, [])
-    return compare_scores(scores, baseline=baseline, suites=[set_name(suite)], samples=samples)
+    # What runs were scored on has pairs, so that their rankings need not be read.
+    rankings = pd.DataFrame(columns=list(RANKING_COLUMNS))
+    return _StageReport(run.metrics(stage), run.scores(stage), rankings, run.config)

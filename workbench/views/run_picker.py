@@ -1,7 +1,7 @@
 """The picker of runs, with or without their encoders before training, and of their rankings."""
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,6 @@ class RunPicker(View):
         *,
         labels: Sequence[str] = (),
         before: bool = True,
-        seeds: str = "first",
     ) -> None:
         """Show `finished_runs` of a suite, with the runs of these labels ticked.
 
@@ -66,7 +65,6 @@ class RunPicker(View):
                 version of the suite as the newest; beside one of a single seed also the newest of
                 several seeds.
             before: Whether the encoder before training is shown too, see `rankings`.
-            seeds: "first" or "each", see `rankings`.
 
         Raises:
             SettingError: A label is unknown.
@@ -76,7 +74,7 @@ class RunPicker(View):
         self.suite = suite
         self._explorers: dict[str, Any] = {}
         # What explorers show is read once, not with each tick.
-        self._read = lru_cache(maxsize=64)(_rows_of_suite)
+        self._read = cache(_rows_of_suite)
         is_newest = self._are_newest()
         shared, differing = split_common_settings(runs["settings"].tolist())
         self._note = f", all with {shared}" if shared else ""
@@ -107,7 +105,6 @@ class RunPicker(View):
         )
         check.observe(self._update, "value")
         self.controls = {"seeds": dropdown("seeds", SEEDS, self._update), "before": check}
-        self.seeds = seeds
         if labels:
             self.labels = labels
         # From here on: the first ticks are drawn once, below.
