@@ -203,7 +203,7 @@ class RunPicker(View):
         names = runs["label"]
         if self.seeds == "each":
             names = names + ", seed " + runs["seed"].astype(str)
-        paths = runs.groupby(names, sort=False)["path"].first()
+        paths: Any = runs.groupby(names, sort=False)["path"].first()
         ends: list[Source] = [(name, path, "") for name, path in paths.items()]
         starts: list[Source] = []
         for name, path, _ in reversed(ends):
