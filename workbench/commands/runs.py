@@ -1,7 +1,6 @@
 """The commands about finished runs: runs, show, power, rm, export, push."""
 
 import json
-import math
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -95,25 +94,24 @@ def print_power(
     seeds or more of two settings, or of one, which is compared with its start.
     """
     finished = workbench.views.finished_runs(runs, suite)
-    table: Any = workbench.views.smallest_differences(finished, suite, baseline)
-    if table.empty:
+    compared = workbench.views.compare_runs(finished, suite, baseline)
+    rows: Any = compared.table.dropna(subset=["difference"])
+    if rows.empty:
         raise RunError(
             f"no finished runs to compare on {suite} under {runs}; make some: workbench "
             "sweep simcse --seeds 0-2"
         )
-    for (label, against), group in table.groupby(["label", "against"], sort=False):
-        # The middle row is that of all pairs; the others have a part or a multiple of them.
-        row = group.iloc[len(group) // 2]
-        if math.isnan(row["seed_std"]):
-            echo(f"{label} against {against}: needs at least two seeds; train a second")
+    for row in rows.to_dict("records"):
+        title = f"{row['system']} against {compared.baseline}"
+        if row["paired_seeds"] < 2:
+            echo(f"{title}: needs at least two seeds; train a second")
             continue
-        trained = (finished["label"] == label).sum()
         echo(
-            f"{label} against {against}: standard deviation over {trained} seeds "
+            f"{title}: standard deviation over {row['paired_seeds']:.0f} seeds "
             f"{100 * row['seed_std']:.2f}, over pairs {100 * row['pairs_std']:.2f}; smallest "
             "detectable difference x 100 (80 % power, level 0.05), by pairs (rows) and seeds:"
         )
-        by_seeds = group.pivot(index="pairs", columns="seeds", values="smallest")
+        by_seeds = workbench.views.smallest_differences(row)
         print_table((100 * by_seeds).reset_index())
         if difference:
             echo(

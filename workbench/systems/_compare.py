@@ -18,6 +18,7 @@ from workbench.metrics import (
     RETRIEVAL,
     Interval,
     bootstrap_values,
+    effects_of_pairs,
     hierarchical_interval,
     hierarchical_p,
     holm,
@@ -35,7 +36,8 @@ from workbench.systems._verdicts import SystemComparison
 # normal quantiles of 0.975 and 0.8.
 _DETECTED = 1.959964 + 0.841621
 _SHOWN = ("kcc", "ndcg", *RETRIEVAL, "queries")  # further metrics of a report
-_DIFFERENCE = ["difference", "difference_low", "difference_high", "p_value", "smallest"]
+_DIFFERENCE = ["difference", "difference_low", "difference_high", "seed_std", "pairs_std"]
+_DIFFERENCE += ["p_value", "smallest"]
 _KEY = ["suite", "pair_id"]
 _VALUES = ["gold", "predicted"]
 _Reports = Mapping[str, list[Any]]
@@ -223,19 +225,20 @@ def _difference_columns(
     differences = system.values[own] - baseline.values[other]
     draws = system.draws[own] - baseline.draws[other]
     n = len(differences)
+    seed_std = seed_spread(differences).std
     # A permutation test exchanges pairs and knows nothing of seeds.
     if n > 1:
         p_value = hierarchical_p(differences, draws)
-        pairs_std = float(draws.mean(axis=0).std())
-        smallest = smallest_difference(seed_spread(differences).std, n, pairs_std=pairs_std)
+        pairs_std = float(effects_of_pairs(draws).std())
+        smallest = smallest_difference(seed_std, n, pairs_std=pairs_std)
     else:
         first, second = system.scores[own][0], baseline.scores[other][0]
         test = permutation_test(items.gold, first, second, samples=samples, **items.options)
         p_value = test.p_value
         # Resamples without a correlation are left out.
-        spread: Any = pd.Series(draws[0]).std()
-        smallest = _DETECTED * spread
-    numbers = [*_interval(differences, draws), p_value, smallest]
+        pairs_std: Any = pd.Series(draws[0]).std()
+        smallest = _DETECTED * pairs_std
+    numbers = [*_interval(differences, draws), seed_std, pairs_std, p_value, smallest]
     return dict(zip(_DIFFERENCE, numbers, strict=True)) | {"paired_seeds": n}
 
 

@@ -22,11 +22,11 @@ class SystemComparison:
             queries; value (mean over seeds), their std, and the 95% interval low and high over
             pairs, of several seeds over both; kcc, ndcg, those of `RETRIEVAL` that a report has,
             queries; difference from the baseline (positive: better), difference_low,
-            difference_high, and paired_seeds, the number of seeds that it is a mean of; p_value of
-            the paired permutation test, of several seeds the level at which the interval ends at 0;
-            adjusted, the same after Holm's correction over the table; smallest, the true difference
-            that is detected in 80 of 100 cases. All measures are in [-1, 1]; what does not exist is
-            nan.
+            difference_high; seed_std and pairs_std, its standard deviations over seeds and over
+            pairs, and paired_seeds, the number of seeds that it is a mean of; p_value of the paired
+            permutation test, of several seeds the level at which the interval ends at 0; adjusted,
+            the same after Holm's correction over the table; smallest, the true difference that is
+            detected in 80 of 100 cases. All measures are in [-1, 1]; what does not exist is nan.
         baseline: The name of the system that all others are compared with.
         alpha: The level of a verdict.
         notes: Sentences on what was guessed and left out.

@@ -217,11 +217,11 @@ def _runs_of(name: str, root: str | Path) -> dict[str, list[Run]]:
     for row, label in zip(rows, run_tables.label_runs(rows), strict=True):
         if folder.is_dir() or label == name:
             groups[label].append(row)
-    runs = {label: _by_seed(label, groups[label]) for label in sorted(groups)}
+    runs = {label: runs_by_seed(label, groups[label]) for label in sorted(groups)}
     return {label: own for label, own in runs.items() if own}
 
 
-def _by_seed(label: str, rows: list[Any]) -> list[Run]:
+def runs_by_seed(label: str, rows: list[Any]) -> list[Run]:
     """Return the runs of a label by seed.
 
     Raises DataError if they read different data. RankEncoder's E1 (its role is "base") and the
