@@ -14,14 +14,14 @@ import torch
 from workbench import teachers
 from workbench.encoder import Encoder
 from workbench.errors import RunError
-from workbench.teachers import Teacher, cached_embeddings, fingerprint
+from workbench.teachers import cached_embeddings, fingerprint
 
 HALF = {"rtol": 2**-11, "atol": 2**-24}  # half precision keeps 11 bits of a number
 
 
 @pytest.fixture
-def teacher(tiny_encoder: Path) -> Teacher:
-    return Teacher.from_pretrained(tiny_encoder, device="cpu")
+def teacher(tiny_encoder: Path) -> Encoder:
+    return Encoder.from_pretrained(tiny_encoder, device="cpu")
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def entry_of(folder: Path) -> Path:
 
 
 def test_rows_are_the_encoders_own_to_half_precision_and_computed_once(  # noqa: PLR0917
-    teacher: Teacher,
+    teacher: Encoder,
     tiny_encoder: Path,
     tiny_sentences: list[str],
     tmp_path: Path,
@@ -57,7 +57,7 @@ def test_rows_are_the_encoders_own_to_half_precision_and_computed_once(  # noqa:
     rows = cached_embeddings(teacher, tiny_sentences, folder=tmp_path)
     copied = shutil.copytree(tiny_encoder, tmp_path / "elsewhere")
     again = cached_embeddings(
-        Teacher.from_pretrained(copied, device="cpu"), tuple(tiny_sentences), folder=tmp_path
+        Encoder.from_pretrained(copied, device="cpu"), tuple(tiny_sentences), folder=tmp_path
     )
     assert encoded == [7] * 8 + [4]
     np.testing.assert_array_equal(rows, again)
@@ -74,19 +74,19 @@ def test_rows_are_the_encoders_own_to_half_precision_and_computed_once(  # noqa:
         )
 
 
-def test_what_decides_an_embedding_is_in_the_fingerprint(teacher: Teacher, tiny_encoder: Path):
+def test_what_decides_an_embedding_is_in_the_fingerprint(teacher: Encoder, tiny_encoder: Path):
     reference = fingerprint(teacher)
     teacher.tokenizer("a cat", truncation=True, max_length=5)  # leaves cutting set in the tokenizer
     assert fingerprint(teacher) == reference
-    others = [Teacher.from_pretrained(tiny_encoder, device="cpu") for _ in range(3)]
+    others = [Encoder.from_pretrained(tiny_encoder, device="cpu") for _ in range(3)]
     others[0].max_seq_length = 20
     with torch.no_grad():
         next(others[1].backbone.parameters()).view(-1)[0] += 1e-3
     others[2].tokenizer.add_tokens(["newword"])
-    others.append(Teacher.from_pretrained(tiny_encoder, device="cpu", pooling="mean"))
+    others.append(Encoder.from_pretrained(tiny_encoder, device="cpu", pooling="mean"))
     for template in ('This sentence of "{sentence}" means [MASK].', "[MASK] : {sentence}"):
         others.append(
-            Teacher.from_pretrained(tiny_encoder, device="cpu", pooling="mask", template=template)
+            Encoder.from_pretrained(tiny_encoder, device="cpu", pooling="mask", template=template)
         )
     assert len({reference, *map(fingerprint, others)}) == 1 + len(others)
 
@@ -101,7 +101,7 @@ def _flip(entry: Path) -> None:
 def test_content_that_does_not_match_is_computed_again_with_a_warning(
     damage: Callable[[Path], object],
     *,
-    teacher: Teacher,
+    teacher: Encoder,
     tiny_sentences: list[str],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -119,7 +119,7 @@ def test_content_that_does_not_match_is_computed_again_with_a_warning(
 
 
 def test_the_files_of_a_killed_process_are_removed(
-    teacher: Teacher, tiny_sentences: list[str], tmp_path: Path
+    teacher: Encoder, tiny_sentences: list[str], tmp_path: Path
 ):
     cached_embeddings(teacher, tiny_sentences, folder=tmp_path)
     entry = entry_of(tmp_path)
@@ -129,7 +129,7 @@ def test_the_files_of_a_killed_process_are_removed(
 
 
 def test_several_that_want_the_same_compute_it_once(
-    teacher: Teacher, tiny_sentences: list[str], tmp_path: Path, encoded: list[int]
+    teacher: Encoder, tiny_sentences: list[str], tmp_path: Path, encoded: list[int]
 ):
     rows: list[np.ndarray] = []
     workers = [
@@ -147,7 +147,7 @@ def test_several_that_want_the_same_compute_it_once(
 
 
 def test_the_folder_is_the_argument_else_the_environment_else_the_users_cache(
-    teacher: Teacher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    teacher: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     monkeypatch.delenv("WORKBENCH_CACHE", raising=False)

@@ -18,7 +18,7 @@ from workbench.config import CONFIGS, BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import AVERAGES
 from workbench.errors import DataError, EncoderError, SettingError
 from workbench.evaluation import RANKING_COLUMNS
-from workbench.metrics import spearman
+from workbench.metrics import smallest_difference, spearman
 from workbench.runs import Run, list_runs
 from workbench.views.notebooks import table_html
 from workbench.views.run_tables import label_runs
@@ -62,8 +62,7 @@ def test_runs_are_labelled_by_what_differs_and_their_seeds_have_mean_and_spread(
     undefined = views.seed_table(runs.assign(spearman=np.nan, kcc=np.nan))
     assert ("Spearman" in undefined, "KCC" in undefined) == (True, False)
     assert list(views.RunPicker(runs, SUITE, labels=LABELS).rankings) == [
-        "before simcse",
-        "before cosent",
+        *(f"before {label}" for label in reversed(LABELS)),
         *LABELS,
     ]
 
@@ -119,7 +118,9 @@ def test_encoders_as_they_are_have_no_start_and_runs_of_runs_are_seeds_of_one_la
     shutil.rmtree(write_run(tmp_path, config, 1.0).path / "before")
     alone = views.finished_runs(tmp_path, SUITE)
     assert (alone["method"].tolist(), alone["label"].tolist()) == (["base"], ["world-encoder"])
-    assert views.summarize_tests(views.paired_tests(alone, SUITE, samples=5)).empty
+    compared = views.compare_runs(alone, SUITE, samples=5)
+    assert compared.table["system"].tolist() == ["world-encoder"]
+    assert compared.verdicts() == [], "there is no start to compare it with"
     for seed in (0, 1):
         own = write_run(tmp_path, CONFIGS["simcse"].from_parameters("demo", seed), 1.0)
         write_run(
@@ -130,9 +131,8 @@ def test_encoders_as_they_are_have_no_start_and_runs_of_runs_are_seeds_of_one_la
     every = views.finished_runs(tmp_path, SUITE)
     found = every.groupby("label")["seed"].apply(list)
     assert found.to_dict() == {"rankcse": [0, 1], "simcse": [0, 1], "world-encoder": [0]}
-    assert "world-encoder" not in set(
-        views.paired_tests(every, SUITE, "before", samples=5)["label"]
-    )
+    compared = views.compare_runs(every, SUITE, "world-encoder", samples=5).table
+    assert compared["paired_seeds"].dropna().tolist() == [2, 2], "it has no seeds of its own"
     assert not caplog.records
 
 
@@ -191,68 +191,72 @@ def test_a_run_without_a_correlation_is_told_why(column: str, root: Path, tmp_pa
     assert "nan" not in sentence
 
 
-def test_paired_tests_are_of_the_same_seed_or_the_first_and_of_one_label_against_the_start(
-    runs: pd.DataFrame, root: Path
-):
-    found = views.paired_tests(runs, SUITE, "simcse", samples=60)
-    assert found["against"].tolist() == ["simcse, seed 0", "simcse, seed 0", "simcse, seed 1"]
-    assert np.sign(found["difference"]).tolist() == [1, -1, -1]
-    assert found["difference"][0] == pytest.approx(
+def test_labels_are_compared_by_seed_and_one_label_with_its_start(runs: pd.DataFrame, root: Path):
+    found = views.compare_runs(runs, SUITE, "simcse", samples=60)
+    rows = found.table.set_index("system")
+    assert list(rows.index) == LABELS
+    assert rows["paired_seeds"].dropna().to_dict() == {"cosent": 1, LABELS[2]: 2}
+    assert rows.loc["cosent", "difference"] == pytest.approx(
         runs["spearman"][0] - runs["spearman"][1], abs=1e-12
     )
-    assert found["p_value"].tolist() == pytest.approx([1 / 61] * 3)
-    assert views.paired_tests(runs, SUITE, samples=60).equals(found), "SimCSE is the baseline"
-    one = views.paired_tests(runs.drop(index=2), SUITE, samples=5)
-    assert one["against"].tolist() == ["simcse, seed 0"] * 3
-    assert one["mean_low"].isna().all(), "differences from one run are not independent"
+    assert rows.loc["cosent", "p_value"] == pytest.approx(1 / 61)
+    again = views.compare_runs(runs, SUITE, samples=60)
+    pd.testing.assert_frame_equal(again.table, found.table, obj="SimCSE is the baseline")
+    # The seed that the baseline lacks is left out, and one seed has no interval over seeds.
+    one = views.compare_runs(runs.drop(index=2), SUITE, samples=5).table.set_index("system")
+    assert one.loc[LABELS[2], "paired_seeds"] == 1
+    assert math.isnan(one.loc[LABELS[2], "seed_std"])
     simcse = runs.loc[runs["label"] == "simcse"]
-    found = views.paired_tests(simcse, SUITE, samples=60)
-    assert found["against"].tolist() == ["before, seed 0", "before, seed 1"]
+    start, trained = views.compare_runs(simcse, SUITE, samples=60).table.to_dict("records")
+    assert (start["system"], trained["system"]) == ("before", "simcse")
+    assert start["value"] == pytest.approx(simcse["before"].mean(), abs=1e-12)
     gains = (simcse["spearman"] - simcse["before"]).to_numpy()
-    assert found["difference"].to_numpy() == pytest.approx(gains, abs=1e-12)
-    assert found["mean"].to_numpy() == pytest.approx([gains.mean()] * 2, abs=1e-12)
-    assert found["std"].to_numpy() == pytest.approx([gains.std(ddof=1)] * 2, abs=1e-12)
+    assert trained["difference"] == pytest.approx(gains.mean(), abs=1e-12)
+    assert trained["seed_std"] == pytest.approx(gains.std(ddof=1), abs=1e-12)
+    # Over seeds and pairs: wider than Student's t over seeds alone.
     low, high = scipy.stats.t.interval(0.95, 1, gains.mean(), scipy.stats.sem(gains))
-    assert found[["mean_low", "mean_high"]].iloc[0].tolist() == pytest.approx(
-        [low, high], abs=1e-12
-    )
+    assert trained["difference_low"] < low
+    assert trained["difference_high"] > high
+    assert trained["difference_high"] == pytest.approx(high, abs=0.1)
     assert views.describe_runs(runs, root) == f"{len(runs)} finished runs under {root}"
+
+
+def test_before_is_one_system_for_labels_with_the_same_start(runs: pd.DataFrame):
+    # Cosent has a seed of its own, the two settings of SimCSE have seeds in common.
+    two = runs[runs["label"] != "simcse"]
+    found = views.compare_runs(two, SUITE, "before", samples=20).table.set_index("system")
+    assert found["paired_seeds"].dropna().to_dict() == {"cosent": 1, LABELS[2]: 2}
+    gains = two["spearman"] - two["before"]
+    assert found.loc["cosent", "difference"] == pytest.approx(gains.iloc[0], abs=1e-12)
+    assert found.loc[LABELS[2], "difference"] == pytest.approx(gains.iloc[1:].mean(), abs=1e-12)
+    with pytest.raises(SettingError, match="one seed began with different encoders"):
+        views.compare_runs(runs, SUITE, "before", samples=20)
 
 
 def test_the_smallest_difference_follows_from_seeds_and_pairs_and_is_printed(
     root: Path, runs: pd.DataFrame
 ):
-    table = views.smallest_differences(runs, SUITE, seeds=[2, 5], samples=200).set_index(
-        ["label", "pairs", "seeds"]
-    )
-    assert {*table.index.get_level_values("label")} == {"cosent", "simcse (temperature=0.2)"}
-    assert {*table.index.get_level_values("pairs")} == {52, 210, 840}
-    one = table.loc["cosent"]
-    assert one["seed_std"].isna().all()
-    assert one["smallest"].isna().all(), "one seed says nothing about others"
-    assert one["pairs_std"].loc[52].iloc[0] == pytest.approx(4 * one["pairs_std"].loc[840].iloc[0])
-    two = table.loc["simcse (temperature=0.2)"]
+    compared = views.compare_runs(runs, SUITE, samples=200).table.set_index("system")
+    one = views.smallest_differences(compared.loc["cosent"])
+    assert one.index.tolist() == [52, 210, 840]
+    assert one.columns.tolist() == list(range(2, 11))
+    assert one.isna().all(axis=None), "one seed says nothing about others"
+    two = compared.loc[LABELS[2]]
     scores = runs.pivot(index="seed", columns="label", values="spearman").dropna(subset="simcse")
-    difference = scores["simcse (temperature=0.2)"] - scores["simcse"]
-    assert two["seed_std"].iloc[0] == pytest.approx(difference.std())
-    assert (two["smallest"].loc[:, 2] > 2 * two["smallest"].loc[:, 5]).all(), "two seeds say little"
+    difference = scores[LABELS[2]] - scores["simcse"]
+    assert two["seed_std"] == pytest.approx(difference.std())
+    smallest = views.smallest_differences(two)
+    assert smallest.loc[210, 2] == pytest.approx(two["smallest"]), "as in the comparison"
+    assert (smallest[2] > 2 * smallest[5]).all(), "two seeds say little"
+    for times, pairs in ((0.25, 52), (4, 840)):
+        pairs_std = two["pairs_std"] / times**0.5
+        expected = smallest_difference(two["seed_std"], 3, pairs_std=pairs_std)
+        assert smallest.loc[pairs, 3] == pytest.approx(expected)
     simcse = runs[runs["label"] == "simcse"]
-    alone = views.smallest_differences(simcse, SUITE, seeds=[2], samples=200)
-    assert alone["against"].unique().tolist() == ["before"]
-    assert views.smallest_differences(simcse, SUITE, "simcse").empty, "nothing to compare with"
-    gains = (
-        runs.loc[runs["label"] == "simcse", "spearman"]
-        - runs.loc[runs["label"] == "simcse", "before"]
-    )
-    assert alone["seed_std"].iloc[0] == pytest.approx(gains.std()), "the start does not vary"
-    one_run = runs[(runs["label"] != "simcse") | (runs["seed"] == 0)]
-    compared = views.smallest_differences(
-        one_run, SUITE, "simcse", seeds=[2], samples=200
-    ).set_index("label")
-    alike = runs.loc[runs["label"] == "simcse (temperature=0.2)", "spearman"].std()
-    assert compared.loc["simcse (temperature=0.2)", "seed_std"].iloc[0] == pytest.approx(
-        alike * 2**0.5
-    )
+    alone = views.compare_runs(simcse, SUITE, samples=200)
+    assert alone.baseline == "before"
+    gains = simcse["spearman"] - simcse["before"]
+    assert alone.table["seed_std"].iloc[1] == pytest.approx(gains.std())
     asked = [
         "power",
         SUITE,
@@ -270,71 +274,23 @@ def test_the_smallest_difference_follows_from_seeds_and_pairs_and_is_printed(
     )
 
 
-def test_power_leaves_out_a_broken_run_with_a_warning_as_a_comparison_does(
+def test_a_comparison_leaves_out_a_broken_run_with_a_warning(
     root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     folder = Path(shutil.copytree(root, tmp_path / "runs"))
     runs = views.finished_runs(folder, SUITE)
     broken = Path(runs.loc[runs["label"] == "cosent", "path"].item())
     (broken / "scores.csv").write_text("suite\n")
-    for compute in (views.smallest_differences, views.paired_tests):
-        assert compute(runs, SUITE, samples=20)["label"].unique().tolist() == [LABELS[2]]
-        (message,) = caplog.messages
-        assert message.startswith(
-            f"left out: {broken}: {broken / 'scores.csv'} is not what the run wrote"
-        )
-        caplog.clear()
-
-
-def test_no_zero_has_a_sign_and_no_p_value_is_an_accident_of_the_samples():
-    row = {
-        "label": "a",
-        "seed": 0,
-        "against": "b",
-        "difference": -1e-6,
-        "low": -1e-6,
-        "high": 0.1,
-        "p_value": 1 / 1001,
-    }
-    tests = pd.DataFrame(
-        [row | {"pairs": 9, "mean": -1e-6, "std": 0.0, "mean_low": np.nan, "mean_high": np.nan}]
+    found = views.compare_runs(runs, SUITE, samples=20).table
+    assert found["system"].tolist() == LABELS[1:]
+    (message,) = caplog.messages
+    assert message.startswith(
+        f"left out: {broken}: {broken / 'scores.csv'} is not what the run wrote"
     )
-    shown = views.summarize_tests(tests).iloc[0]
-    assert shown[["difference", "95% interval", "p", "over seeds"]].tolist() == [
-        *("+0.00", "+0.00 to +10.00", "< 0.001", "+0.00"),
-    ]
-    assert views.summarize_tests(tests.assign(p_value=2 / 1001)).iloc[0]["p"] == "0.002"
+
+
+def test_no_zero_has_a_sign():
     assert "-0.0" not in table_html(pd.DataFrame({"x": [-0.001, 0.5]}).round(2))
-
-
-def test_a_small_p_value_alone_is_not_called_a_gain():
-    ends = {"low": [-0.001, 1e-5, *[0.005] * 3], "high": [0.02, 2e-4, *[0.015] * 3]}
-    half = [0.001, 1e-5, math.nan, 0.02, 0.005]  # of the interval over seeds
-    table = pd.DataFrame({**ends, "half": half}).assign(
-        label="a", seed=0, against="b", p_value=0.001
-    )
-    middle = (table["low"] + table["high"]) / 2
-    over_seeds = {
-        "mean": middle,
-        "mean_low": middle - table["half"],
-        "mean_high": middle + table["half"],
-    }
-    shown = views.summarize_tests(table.assign(difference=middle, **over_seeds))
-    said = [
-        "no clear difference on these pairs",
-        "under 0.1 points",
-        "no interval over seeds",
-        "not over seeds",
-    ]
-    for words, end in zip(shown["reads as"], [*said, "on these pairs and over seeds"], strict=True):
-        assert words.endswith(end)
-    assert shown["difference"].iloc[2:].tolist() == ["+1.00"] * 3
-    assert shown["over seeds"].iloc[2:].tolist() == [
-        "+1.00",
-        "+1.00 [-1.00, 3.00]",
-        "+1.00 [0.50, 1.50]",
-    ]
-    assert "over seeds: mean difference [95% t interval]" in table_html(shown)
 
 
 def write_sets(root: Path, seed: int, average: str) -> None:
@@ -391,11 +347,11 @@ def test_the_average_of_seven_sets_is_compared_like_a_suite(
         np.array([runs["before"][0], *runs[measure]]), abs=1e-12
     )
     assert ((found["low"] < found["value"]) & (found["value"] < found["high"])).all()
-    tests = views.paired_tests(runs, average, samples=60)
-    assert tests["difference"].to_numpy() == pytest.approx(
-        (runs[measure] - runs["before"]).to_numpy(), abs=1e-12
-    )
-    assert tests["p_value"].tolist() == pytest.approx([1 / 61] * 2)
+    gained = views.compare_runs(runs, average, samples=60).table.iloc[1]
+    assert (gained["measure"], gained["paired_seeds"]) == (measure, 2)
+    assert gained["difference"] == pytest.approx((runs[measure] - runs["before"]).mean(), abs=1e-12)
+    one = views.compare_runs(runs[:1], average, samples=60).table.iloc[1]
+    assert one["p_value"] == pytest.approx(1 / 61)
     assert set(views.suite_scores(runs)["part"]) == {*AVERAGES[average], average}
     alone = views.compare_systems(tmp_path, samples=60)
     assert alone.table["p_value"].isna().all(), "a single label is a table without marks"
@@ -414,7 +370,7 @@ def test_a_run_that_cannot_be_read_and_a_copy_are_named_and_left_out(
         file.write_text(text[: text.rindex("\n", 0, len(text) // 2)], encoding="utf-8")
         runs = views.finished_runs(tmp_path, SUITE)
         views.intervals(runs, SUITE, samples=5)
-        views.paired_tests(runs, SUITE, "before", samples=5)
+        views.compare_runs(runs[runs["label"] == "cosent"], SUITE, "before", samples=5)
         assert len(views.suite_scores(runs)) >= 3
         assert f"left out: {broken.path}" in caplog.text
         assert str(whole.path) not in caplog.text
@@ -433,9 +389,9 @@ def test_without_runs_everything_is_empty_and_names_the_command_that_makes_some(
     empty, file = views.finished_runs(tmp_path, SUITE), tmp_path / "my pairs.csv"
     assert "workbench run simcse" in views.describe_runs(empty, tmp_path)
     tables = [views.intervals(empty, SUITE), views.suite_scores(empty)]
-    assert [
-        len(table) for table in (*tables, views.seed_table(empty), views.paired_tests(empty, SUITE))
-    ] == [0] * 4
+    compared = views.compare_runs(empty, SUITE)
+    assert [len(table) for table in (*tables, views.seed_table(empty), compared.table)] == [0] * 4
+    assert compared.to_html().startswith("<ul></ul>")
     assert views.score_intervals(tables[0], SUITE).layout.title.text == "No finished runs yet"
     assert views.part_scores(tables[1]).layout.title.text == "No finished runs yet"
     file.write_text("sentence1,sentence2,score\na,b,1\n")
@@ -451,7 +407,7 @@ def test_unknown_names_and_other_pairs_are_refused(root: Path, runs: pd.DataFram
         views.finished_runs(root, "world-de")
     assert views.finished_runs(root, "stsb-test").empty
     with pytest.raises(SettingError, match=r"no runs 'rankcse' on this suite .*cosent, simcse"):
-        views.paired_tests(runs, SUITE, "rankcse")
+        views.compare_runs(runs, SUITE, "rankcse")
     with pytest.raises(SettingError, match=r"no system 'rankcse' among .*known: cosent"):
         views.compare_systems(root, baseline="rankcse", samples=5)
     (tmp_path / "none").mkdir()
@@ -459,8 +415,10 @@ def test_unknown_names_and_other_pairs_are_refused(root: Path, runs: pd.DataFram
         views.compare_systems(tmp_path / "none")
     write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
     write_run(tmp_path, CoSENTConfig.from_parameters("demo", 0, {}), 1.0, pairs=100)
-    with pytest.raises(ValueError, match=f"different pairs of {SUITE!r}"):
-        views.paired_tests(views.finished_runs(tmp_path, SUITE), SUITE, samples=5)
+    fewer = views.compare_runs(views.finished_runs(tmp_path, SUITE), SUITE, samples=5)
+    assert fewer.table["pairs"].tolist() == [100, 100]
+    (note,) = fewer.notes
+    assert "110" in note, "the pairs that only one of them scored"
 
 
 def test_a_label_that_is_better_is_marked_and_the_table_is_exported(root: Path):
@@ -490,7 +448,7 @@ def test_a_label_that_is_better_is_marked_and_the_table_is_exported(root: Path):
     assert np.isnan(rows.loc["cosent", "std"])
 
 
-@pytest.mark.parametrize("function", ["intervals", "paired_tests", "RunPicker", "phenomena"])
+@pytest.mark.parametrize("function", ["intervals", "compare_runs", "RunPicker", "phenomena"])
 def test_the_table_of_list_runs_is_refused_with_the_function_that_makes_the_right_one(
     function: str, root: Path
 ):

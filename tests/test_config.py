@@ -90,7 +90,8 @@ def test_the_demo_gives_a_start_outside_the_world_a_rate_that_does_not_ruin_it(t
         assert list(tuned.changed()) == ["encoder"], "the rate follows from the start"
         assert "learning_rate is 3e-05" in tuned.recipe
         own = config(profile="demo", encoder="english-encoder", learning_rate=1e-3)
-        assert (own.learning_rate, own.recipe, own.changed()["learning_rate"]) == (1e-3, "", 1e-3)
+        assert (own.learning_rate, own.changed()["learning_rate"]) == (1e-3, 1e-3)
+        assert own.recipe.startswith("eval_steps is 10: for an encoder that is not of the bundled")
         assert usual.recipe == config(profile="paper", encoder="english-encoder").recipe == ""
 
 
@@ -104,8 +105,8 @@ def test_on_your_own_data_the_start_competes_and_a_ruined_training_stops():
             assert (own.keep_start, own.stop_below_start) == (True, 3.0)
             assert list(own.changed()) == [name], "the two settings follow from the data"
             assert (
-                own.recipe == "keep_start is true, as train or dev is your own file, and "
-                "stop_below_start is 3.0"
+                own.recipe == "keep_start is true, stop_below_start is 3: for an encoder that is "
+                "not of the bundled world, or for your own data"
             )
         chosen = config(
             profile="demo", train="mine.csv", keep_start="false", stop_below_start="none"
@@ -429,6 +430,33 @@ def digests() -> dict[str, dict[str, str]]:
 def test_the_runs_of_every_profile_keep_their_names():
     """Compare the digests; run `python tests/test_config.py` after a deliberate change."""
     assert digests() == json.loads(DIGESTS.read_text())
+
+
+def test_settings_of_every_kind_keep_the_name_of_their_run(tmp_path: Path):
+    files = own(tmp_path / "here")
+    encoder, train = files["encoder"], files["train"]
+    given = {
+        "7348d8e7": ("simcse", {**files, "pooling": "mean"}),
+        "864c7d79": ("simcse", {"train": train}),
+        "d0c52eed": ("simcse", {"positives": "crop", "crop_share": 0.4, "mlm_weight": 0.1}),
+        "05677531": ("cosent", {"architecture": "cross-encoder", "max_length": 20}),
+        "0f2103e7": (
+            "rankcse",
+            {
+                "teachers": [encoder, "world-teacher", f"st:{encoder}"],
+                "teacher_pooling": {encoder: "first_last"},
+                "consistency_after_mlp": True,
+            },
+        ),
+        "fcac937f": ("rankencoder", {"base": encoder, "corpus": train, "lower": "none"}),
+        "673adf1b": ("lists", {"gain": "linear", "train_limit": 5, "device": "cpu"}),
+    }
+    found = [
+        CONFIGS[method].from_parameters("demo", 1, settings).digest()
+        for method, settings in given.values()
+    ]
+    assert found == list(given)
+    assert evaluated(f"st:{encoder}", kind="whitening", width=3, fit_on=train) == "439c5f56"
 
 
 def test_a_run_made_under_former_names_is_selected_compared_and_resumed(tmp_path: Path):

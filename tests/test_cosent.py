@@ -152,7 +152,7 @@ def test_data_that_an_objective_cannot_train_on_are_refused(
     with pytest.raises(DataError, match=r"grades such as 1\.2.*softmax_labels"):
         method_of(tiny_encoder, objective="softmax", softmax_labels="whole").prepare(graded)
     with pytest.raises(
-        DataError, match="triplets: objective 'mse' trains on scored pairs, not on triplets"
+        DataError, match="triplets: cosent trains on pairs with these settings, not on triplets"
     ):
         method_of(tiny_encoder, objective="mse").prepare(triplets)
     with pytest.raises(DataError, match="its scale is -1 to 1"):

@@ -112,6 +112,11 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
         'sentence1,sentence2,score\ra,"two\nlines",1\r"c, d",e,2.5\r',
         *([("a", "two lines", 1.0), ("c, d", "e", 2.5)], (1.0, 5.0), ""),
     ),
+    "decimal comma.csv": (
+        HEADER.replace(",", ";") + "1,5;b, c;4,5\nd;2,5;,25\n",
+        *([("1,5", "b, c", 4.5), ("d", "2,5", 0.25)], FIVE, ""),
+    ),
+    "decimal comma.tsv": (HEADER.replace(",", "\t") + "a\tb\t1,0\nc\td\t0\n", AB, BINARY, ""),
     "windows twice.csv": (
         f"{HEADER}a,b,1\r\r\nc,d,0\r\r\n".replace("score\n", "score\r\n"),
         AB,
@@ -186,8 +191,12 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "header twice.csv": (f"{HEADER}a,b,1\n{HEADER}", "line 3: score is 'score'"),
     "names twice.csv": ("sentence1,sentence1,score\na,b,1\n", "a column name is repeated"),
     "unquoted comma.csv": (f"{HEADER}a,b,1\nc, d,e,2\n", "3 fields in line 3, saw 4; .* in quotes"),
-    "decimal comma.csv": (
-        HEADER.replace(",", ";") + "a;b;4,5\n",
+    "decimal comma in quotes.csv": (
+        HEADER + 'a,b,"4,5"\n',
+        "line 2: score is '4,5', not a finite number",
+    ),
+    "two kinds of decimals.csv": (
+        HEADER.replace(",", ";") + "a;b;4,5\nc;d;1.5\n",
         "line 2: score is '4,5', not a finite number",
     ),
     "missing cell.csv": (f'{HEADER}"a\nb",b,1\nc,,2\n', "line 4: sentence2 is empty"),
@@ -241,8 +250,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     ),
     "objects.txt": ('{"text": "a b"}\n{"text": "c d"}\n', "reads as a header or a table"),
     "names.txt": ("anchor,positive,negative\na,b,c\n", "reads as a header or a table"),
-    "some mac.txt": ("one\ntwo\rthree\n", "line 2: a carriage return"),
-    "some mac.csv": ("text\none\ntwo\rthree\n", "line 3: a carriage return"),
+    "some mac.csv": (f"{HEADER}a,b\rc,1\nd,e,2\n", "line 2: score is '', not a finite number"),
     "nul.csv": (f"{HEADER}a,b,1\nc,d\0,2\n", "line 3: byte 0x00 is not UTF-8"),
     "utf-16 without a mark.csv": (HEADER.encode("utf-16-le"), "line 1: byte 0x00 is not UTF-8"),
     "list.jsonl": (
@@ -511,6 +519,8 @@ def test_the_kind_follows_from_the_columns_and_empty_sentences_are_kept(tmp_path
         " ",
         "three",
     ]
+    (tmp_path / "some mac.txt").write_bytes(b"one\ntwo\rthree\r\n")
+    assert load_sentences(tmp_path / "some mac.txt").sentences == ["one", "two", "three"]
     for name in ("a column.csv", "a column.tsv"):
         (tmp_path / name).write_text("text\na\n\nb\n")
         assert load_sentences(tmp_path / name).sentences == ["a", " ", "b"]

@@ -155,7 +155,7 @@ def test_a_run_contains_its_evaluation_and_is_not_evaluated_twice(tmp_path: Path
         evaluate(by_letters, {"other": pairs([1.0, 2.0])}, run=run)
     with pytest.raises(DataError, match="suites must be names"):
         evaluate(by_letters, [pairs([1.0, 2.0])])  # pyright: ignore[reportArgumentType]
-    with pytest.raises(RunError, match="of made, all, not of made, mean"):
+    with pytest.raises(RunError, match="of made, all, sklearn, not of made, mean"):
         evaluate(by_letters, made, run=run, how="mean")
 
 

@@ -249,7 +249,7 @@ def test_figures_of_papermill_are_in_the_page_of_nbconvert_without_a_network(
 
 
 @pytest.mark.slow
-def test_a_lesson_is_skipped_in_a_batch_and_the_output_says_so(tmp_path: Path):
+def test_a_lesson_is_skipped_in_a_batch(tmp_path: Path):
     import papermill
 
     file = notebook(tmp_path, "1 / 0", "print('after the lesson')")
@@ -258,8 +258,7 @@ def test_a_lesson_is_skipped_in_a_batch_and_the_output_says_so(tmp_path: Path):
     nbformat.write(content, file)
     _execute_notebook(file, tmp_path / "out.ipynb", {"x": 7})
     *_, lesson, after = nbformat.read(tmp_path / "out.ipynb", 4).cells
-    assert lesson.outputs[0].text.startswith("This lesson was skipped in a batch")
-    assert lesson.source == "1 / 0"
+    assert (lesson.source, lesson.outputs) == ("1 / 0", [])
     assert after.outputs[0].text == "after the lesson\n"
     with pytest.raises(RunError, match="ZeroDivisionError"):
         _execute_notebook(file, tmp_path / "out.ipynb", {"x": 7}, lessons=True)
@@ -339,7 +338,7 @@ def test_settings_of_a_notebook_may_be_the_text_of_a_json_object():
         ({1: 2}, "-y 'overrides: "),
         ('{"lr": 1, "lr": 2}', "lr is given twice"),
         ('{"lr": 1e-3, "learning_rate": 1e-3}', "learning_rate is given twice"),
-        ('{"max_steps": true}', "max_steps: a truth value"),
+        ('{"max_steps": true}', "max_steps: .*valid integer.*got 'True'"),
     ):
         with pytest.raises(SettingError, match=words):
             SimCSEConfig.from_parameters("demo", 0, wrong)  # type: ignore[arg-type]

@@ -186,6 +186,16 @@ def test_the_live_curve_has_all_steps_and_the_first_loss_from_the_start(
     assert (figure.layout.xaxis.range, figure.layout.yaxis2.visible) == (None, False)
 
 
+def test_a_live_curve_takes_no_place_before_there_is_something_to_draw(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("plotly.io.renderers.default", "plotly_mimetype")
+    curve = LiveCurve()
+    assert not any(curve._repr_mimebundle_().values())
+    curve({"step": 0, "dev_spearman": 0.1})
+    assert curves(curve)["run: dev"] == [0]
+
+
 def test_a_figure_has_a_text_of_its_title_and_parts_for_who_does_not_see_it(
     history: pd.DataFrame,
 ):

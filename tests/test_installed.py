@@ -196,7 +196,7 @@ import sys
 from workbench import Run, list_runs, views
 assert len(list_runs("runs")) == 4
 runs = views.finished_runs("runs", {SUITE!r})
-print(views.seed_table(runs), views.paired_tests(runs, {SUITE!r}, samples=50))
+print(views.seed_table(runs), views.compare_runs(runs, {SUITE!r}, samples=50).verdicts())
 views.compare_systems("runs", [{SUITE!r}], samples=50)
 first, *_, last = map(Run, runs["path"])
 tables = {{"first": first, "last": last}}

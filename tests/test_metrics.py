@@ -287,19 +287,21 @@ def test_a_permutation_test_counts_exchanges_of_ranks_one_after_the_other() -> N
     assert test.p_value == (1 + (abs(chance) >= abs(test.difference)).sum()) / 201
 
 
-def test_many_permutation_tests_at_once_are_those_of_each_model() -> None:
+def test_the_resamples_of_many_models_are_those_of_each_model() -> None:
     draw = np.random.default_rng(5)
     gold = draw.integers(0, 4, 60)
     models = draw.integers(0, 4, (7, 60)).astype(float)
     models[3] = 1  # a constant model has no correlation
-    sets = ["a"] * 20 + ["b"] * 40
-    for measure in ("spearman", "accuracy"):
-        options: Any = {"sets": sets, "measure": measure, "samples": 300}
-        several = metrics.permutation_tests(gold, [*models], models[6], **options)
-        for scores, test in zip(models, several, strict=True):
-            single = metrics.permutation_test(gold, scores, models[6], **options)
-            assert test == pytest.approx(single, abs=1e-15, nan_ok=True)
-        assert several[-1] == (0, 1), "a model and itself do not differ"
+    for measure in ("spearman", "accuracy", "mean"):
+        options: Any = {"sets": ["a"] * 20 + ["b"] * 40, "measure": measure, "samples": 70}
+        several = metrics.bootstrap_values(gold, models, **options)
+        assert several.shape == (7, 70)
+        for scores, values in zip(models, several, strict=True):
+            single = metrics.bootstrap_values(gold, scores, **options)
+            assert np.array_equal(values, single, equal_nan=True)
+        assert np.isnan(several[3]).all() == (measure == "spearman")
+        same = metrics.permutation_test(gold, models[6], models[6], **options)
+        assert same == (0, 1), "a model and itself do not differ"
 
 
 def test_holm_and_the_spread_over_seeds_by_hand() -> None:

@@ -164,6 +164,7 @@ def test_a_layer_that_no_term_reads_is_not_there(settings: dict[str, Any]):
 
 
 def test_only_what_terms_read_is_needed():
+    simcse = CONFIGS["simcse"].from_parameters("demo", 0)
     config = MixedConfig.from_parameters(
         "paper", 0, {"base": "simcse", "teachers": ["english-encoder"]}
     )
@@ -171,6 +172,6 @@ def test_only_what_terms_read_is_needed():
     config = MixedConfig.from_parameters(
         "paper", 0, {"base": "simcse", "rank_lists": 1.0, "gamma": 1.0}
     )
-    assert (len(config.checkpoints), config.runs_needed) == (3, [("simcse", "demo")])
+    assert (len(config.checkpoints), config.runs_needed) == (3, [simcse])
     config = MixedConfig.from_parameters("paper", 0, {"base": "simcse", "start": "base"})
-    assert (config.checkpoints, config.runs_needed) == ([], [("simcse", "demo")]), "E1 is the start"
+    assert (config.checkpoints, config.runs_needed) == ([], [simcse]), "E1 is the start"

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 from forking import python
 from nbformat import NotebookNode
@@ -20,6 +21,7 @@ from written_runs import SUITE, write_run
 
 from workbench import views
 from workbench.config import CONFIGS, CoSENTConfig, SimCSEConfig
+from workbench.data import load_pairs, load_sentences
 from workbench.execution import _execute_notebook
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
@@ -258,7 +260,7 @@ def test_two_methods_are_compared_without_torch(
     done = executed(FOLDER / "20_compare.ipynb", tmp_path, parameters)
     tables = "\n".join(output(done, "text/html"))
     assert re.search(r"\d\d\.\d\d \(\d+\.\d\d\)", tables)
-    assert "simcse, seed 0" in tables
+    assert "cosent is better than simcse on world-dev: +" in tables
     figures = output(done, "application/vnd.plotly.v1+json")
     assert [len(figure["data"]) for figure in figures] == [2, 2]  # dots of each method
     assert len(json.dumps(done)) < 200_000
@@ -338,6 +340,25 @@ def test_a_set_in_which_no_sentence_has_four_partners_is_shown_by_its_pairs(
     assert "mine.tsv occurs in four pairs" in capsys.readouterr().out
     names["every_pair"].to_html(tmp_path / "pairs.html")
     assert "word overlap" in (tmp_path / "pairs.html").read_text(encoding="utf-8")
+
+
+def test_the_columns_of_an_own_file_are_parameters_of_the_notebooks_that_read_one(tmp_path: Path):
+    rows = {"left": ["a cat", "a dog"], "right": ["cats", "dogs"], "points": [1, 2], "year": [3, 4]}
+    file = tmp_path / "mine.csv"
+    pd.DataFrame(rows).to_csv(file, index=False)
+    sides = {"sentence1": "left", "sentence2": "right", "score": "points"}
+    given: dict[str, Any] = {"suite": str(file), "columns": sides}
+    given |= {"corpus": str(file), "corpus_size": 2}
+    given["corpus_columns"] = {"sentence": "right"}
+    names_of = {"load_pairs": load_pairs, "load_sentences": load_sentences}
+    loaded: list[Any] = []
+    for name in ("00_tour", "15_rank_closed_form"):
+        source = "\n".join(cell.source for cell in code(read(FOLDER / f"{name}.ipynb")))
+        for line in re.findall(r"= (load_\w+\(.+?\))", source):
+            loaded.append(eval(line, names_of | given))
+    tour, corpus, pairs = loaded
+    assert tour.gold.tolist() == pairs.gold.tolist() == [1, 2]
+    assert corpus.sentences == ["cats", "dogs"]
 
 
 def test_a_notebook_that_another_names_is_a_link_to_it(notebook: NotebookNode):

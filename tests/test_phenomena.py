@@ -241,13 +241,17 @@ def test_a_run_is_compared_with_its_own_start(suite: Path, tmp_path: Path):
             write(tmp_path, settings, start, pairs, BEFORE)
             write(tmp_path, settings, end, pairs)
     # Your own file, by the name of its suite.
-    found = phenomena(finished_runs(tmp_path, "kinds"), "kinds", BEFORE)
-    rows = found.table.set_index(["label", "relation"])
-    assert (rows.loc["simcse", "difference"] == 0.5).all()
-    assert (rows.loc["compcse", "difference"] == -1).all()
-    assert (rows.loc[BEFORE, "share"] == 0.75).all(), "the mean of all starts"
-    assert (found.targets_of("simcse", "topic")[[BEFORE, "simcse"]] == [0.5, 1]).all(axis=None)
-    assert (found.targets_of("compcse", "topic")[[BEFORE, "compcse"]] == [1, 0]).all(axis=None)
+    runs = finished_runs(tmp_path, "kinds")
+    for label, gained in (("simcse", 0.5), ("compcse", -1)):
+        found = phenomena(runs[runs["label"] == label], "kinds", BEFORE)
+        rows = found.table.set_index(["label", "relation"])
+        assert (rows.loc[label, "difference"] == gained).all()
+        share = 0.5 if label == "simcse" else 1
+        assert (rows.loc[BEFORE, "share"] == share).all(), "the mean of its starts"
+        shown = found.targets_of(label, "topic")
+        assert (shown[[BEFORE, label]] == [share, share + gained]).all(axis=None)
+    with pytest.raises(SettingError, match="began with different encoders"):
+        phenomena(runs, "kinds", BEFORE)
 
 
 def test_a_mark_takes_every_test_over_queries_and_the_interval_over_seeds(tmp_path: Path):
@@ -324,7 +328,7 @@ def test_pairs_without_relation_and_runs_of_other_pairs_are_refused(
     with pytest.raises(DataError, match="no column relation"):
         phenomena(runs, tmp_path / "kinds.csv")
     table.assign(score=table["score"].replace(2, 3)).to_csv(tmp_path / "kinds.csv", index=False)
-    with pytest.raises(ValueError, match="was not scored on kinds as it is now"):
+    with pytest.raises(ValueError, match="another version of 'kinds': its gold differs"):
         phenomena(runs, tmp_path / "kinds.csv")
     with pytest.raises(ValueError, match="was not scored on ladders-all"):
         phenomena(runs)
@@ -376,5 +380,10 @@ def test_systems_from_elsewhere_have_the_shares_of_their_scores():
     shares = ranked_right(pairs, good)[of_relation, 0]
     assert table.loc[("good", relation), "share"] == pytest.approx(np.nanmean(shares))
     assert (found.table.loc[found.table["label"] == "good", "difference"] > 0).all()
+    both = SystemScores(reports | {"both": reports["good"] + reports["poor"]}, systems.pairs)
+    table = phenomena(both).table.set_index(["label", "relation"])
+    mean = (table.loc["good", "share"] + table.loc["poor", "share"]) / 2
+    assert table.loc["both", "share"].tolist() == pytest.approx(mean.tolist()), "over all seeds"
+    assert table.loc["both", "low"].notna().all()
     with pytest.raises(SettingError, match="no system 'best' among those compared"):
         phenomena(systems, baseline="best")

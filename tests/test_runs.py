@@ -84,17 +84,6 @@ def test_the_same_settings_meet_the_same_directory_with_all_that_a_number_depend
     assert (run.facts()["data"], run.facts()["device"]) == ({"a": 1, "b": 2}, "cpu")
 
 
-def test_a_run_keeps_which_settings_were_given(tmp_path: Path):
-    run = Run.open(config(3, temp=0.05), tmp_path)
-    given = {"profile", "seed", "temperature"}
-    assert (set(run.facts()["given"]), run.config.model_fields_set) == (given, given)
-    run.release()
-    again = Run.open(config(3, mlp=True), tmp_path)
-    assert (again.path, again.facts()["given"]) == (run.path, ["mlp", "profile", "seed"])
-    write_json(run.path / "config.json", {n: v for n, v in run.facts().items() if n != "given"})
-    assert run.config == config(3)
-
-
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_a_saved_notebook_is_not_changed_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)  # a user's may sign commits
@@ -166,7 +155,7 @@ def test_the_list_has_the_score_of_the_start_next_to_the_result(tmp_path: Path):
             run.write_evaluation(metrics, SCORES, RANKINGS, stage)
         run.release()
     table = list_runs(tmp_path)
-    assert table.columns.tolist()[6:9] == ["another", "start", "own"]
+    assert table.columns.tolist()[6:9] == ["start", "own", "another"]
     assert table["start"].fillna(0).tolist() == [60.0, 0.0]
     assert table["own"].tolist() == [50.0, 50.0]
     (row,) = list_runs(tmp_path, ["start>55"], columns=["own:start", "another:start"]).to_dict(
@@ -234,7 +223,6 @@ def test_an_interrupted_run_keeps_on_record_how_it_began(tmp_path: Path):
     assert third.facts()["inputs"].keys() == {"train"}
     third.release()
     fourth = Run.open(config(temperature=0.05), tmp_path)
-    assert "temperature" in fourth.facts()["given"]
     assert len(fourth.facts()["earlier_starts"]) == 1, "a default was given, so nothing changed"
     assert list_runs(tmp_path)["status"].tolist() == ["unfinished"]
 
@@ -386,17 +374,10 @@ TYPES = [
         ("config.json", text)
         for text in ({"seconds": "x"}, {"digest": [1]}, {"started": 5}, {"inputs": []})
     ),
-    *(
-        ("config.json", text)
-        for text in ({"files": {"encoder": "x"}}, {"given": 1}, {"failure": {}})
-    ),
+    *(("config.json", text) for text in ({"files": {"encoder": "x"}}, {"failure": {}})),
     *(
         ("config.json", text)
         for text in ({"settings": []}, {"versions": 3}, {"inputs": {"dev": {}}})
-    ),
-    *(
-        ("metrics.json", {"s": text})
-        for text in ({"kcc": "x"}, {"n": "many"}, {"subsets": {"a": {"n": []}}})
     ),
 ]
 
@@ -413,7 +394,7 @@ def test_a_value_of_a_wrong_type_costs_one_run_and_a_warning_names_it(
     table = list_runs(tmp_path, columns=["status", "seconds", "s"], sort="seconds")
     assert sorted(table["status"]) == ["finished", "unreadable"]
     assert views.finished_runs(tmp_path, "s")["path"].tolist() == [str(sound.path)]
-    key = "s: " if name == "metrics.json" else next(iter(changes))
+    key = next(iter(changes))
     (message,) = caplog.messages
     assert message.startswith(f"left out: {odd.path}: {odd.path / name} cannot be read ({key}")
 

@@ -18,7 +18,7 @@ from workbench.config import SEVEN_STS, CoSENTConfig, SimCSEConfig
 from workbench.data import Pairs
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import RANKING_COLUMNS, Report, report_pairs
-from workbench.metrics import average_ranks, hierarchical_interval, hierarchical_p, sign_flip_test
+from workbench.metrics import average_ranks, hierarchical_interval, hierarchical_p
 from workbench.systems import SystemScores, compare_scores, join_systems
 
 
@@ -114,7 +114,10 @@ def test_only_common_pairs_are_compared_and_the_others_are_counted(pairs: Pairs)
     )
     found = compare_scores(systems, samples=50)
     assert found.table["pairs"].tolist() == [55, 55]
-    assert found.notes == ["a guess", "mine: 5 pairs that not every system scored are left out"]
+    assert found.notes == [
+        "a guess",
+        "mine: pairs left out, not scored by every system: 5",
+    ]
     kept = whole.scores.iloc[5:]
     assert found.table["value"][0] == pytest.approx(
         spearmanr(kept["gold"], kept["predicted"]).statistic
@@ -163,21 +166,23 @@ def test_rankings_alone_are_compared_by_query():
     discounts = 1 / np.log2([2, 3, 4])
     worst = (np.array([0, 1, 2]) @ discounts) / (np.array([2, 1, 0]) @ discounts)
     assert found.table["value"].tolist() == pytest.approx([worst, 1.0])
+    assert "Intervals: 95% over queries. Differences from a" in found.caption
     # All eight differ in one direction: of 2 ** 8 changes of sign two are as large.
     assert found.table["p_value"][1] == pytest.approx(2 / 2**8, abs=0.006)
 
 
-def test_a_sign_flip_test_counts_all_changes_of_sign():
+def test_a_permutation_test_of_means_counts_all_changes_of_sign():
     differences = np.array([0.3, -0.1, 0.4, 0.2, 0.25, 0.05, -0.02, 0.15])
     means = [
         np.mean(differences * signs)
         for signs in itertools.product([-1, 1], repeat=len(differences))
     ]
     exact = np.mean(np.abs(means) >= differences.mean() - 1e-12)
-    found = sign_flip_test(differences, samples=20_000)
+    found = metrics.permutation_test(
+        np.zeros(8), differences, np.zeros(8), measure="mean", samples=20_000
+    )
     assert found.difference == pytest.approx(differences.mean())
     assert found.p_value == pytest.approx(exact, abs=0.01)
-    assert np.isnan(sign_flip_test([]).p_value)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.5, 0.9, 1.2, 3.0])
@@ -212,6 +217,25 @@ def test_seeds_are_paired_and_an_encoder_is_compared_with_all(tmp_path: Path, pa
     two = views.compare_systems(["cosent", "simcse"], runs_root=tmp_path, samples=100)
     assert two.baseline == "cosent", "the first source"
     assert two.table["difference"][1] == pytest.approx(-wanted)
+
+
+def test_reports_without_seeds_are_paired_by_their_place(pairs: Pairs):
+    scores = [noisy(pairs, 1.0, seed) for seed in range(5)]
+    reports = [report_pairs({"mine": (pairs, own)}) for own in scores]
+    found = compare_scores(SystemScores({"a": reports[:2], "b": reports[2:]}), samples=50)
+    values = [spearmanr(pairs.gold, own).statistic for own in scores]
+    wanted = np.mean(values[2:4]) - np.mean(values[:2])
+    assert found.table["paired_seeds"][1] == 2
+    assert found.table["difference"][1] == pytest.approx(wanted)
+    assert "over pairs and seeds" in found.caption
+
+
+def test_the_guess_of_a_scale_is_among_the_notes(tmp_path: Path):
+    source = tmp_path / "scores.csv"
+    lines = [f"text {row},text of {row},{row % 4},{row / 9},{row / 7}\n" for row in range(12)]
+    source.write_text("sentence1,sentence2,gold,a,b\n" + "".join(lines))
+    notes = views.compare_systems([source], samples=20).notes
+    assert any("scale 0 to 3 is a guess from gold of 0 to 3" in note for note in notes)
 
 
 def test_two_sources_of_one_system_join_their_suites_and_not_twice_the_same(pairs: Pairs):

@@ -22,7 +22,8 @@ from workbench.data._tables import write_table
 from workbench.errors import DataError, RunError
 from workbench.metrics import spearman
 from workbench.runs import Run
-from workbench.systems import read_mteb, write_mteb
+from workbench.systems import read_mteb, read_runs, write_mteb
+from workbench.views import compare_systems
 
 WRITTEN = Path(__file__).parent / "mteb_written"
 GOLD = [4.2, 3.8, 1.0, 4.9, 2.1, 0.4]  # of OneSTS
@@ -45,6 +46,19 @@ def copy_task(folder: Path, task: str, name: str = "") -> None:
         target = folder / path.parent.name / f"{name or task}_predictions.json"
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
+
+
+def test_models_without_a_name_are_called_by_their_folders(gold: Path, tmp_path: Path):
+    copy_task(tmp_path / "predictions", "OneSTS")
+    for path in tmp_path.rglob("*_predictions.json"):
+        content = json.loads(path.read_text())
+        # As mteb writes it of a SentenceTransformer that was loaded from a folder.
+        content["mteb_model_meta"]["model_name"] = "no_model_name/available"
+        path.write_text(json.dumps(content))
+    folders = [*(tmp_path / "predictions").iterdir()]
+    both = compare_systems(tmp_path / "predictions", str(gold))
+    apart = compare_systems([*map(str, folders)], str(gold))
+    assert {*both.scores.reports} == {*apart.scores.reports} == {*SPEARMAN}
 
 
 def test_the_spearman_of_mteb_follows_from_its_predictions(gold: Path, tmp_path: Path):
@@ -74,11 +88,11 @@ def test_each_part_with_as_many_scores_is_read_and_each_other_is_named(gold: Pat
         "TwoSTS (de, validation)",
         "TwoSTS (de, test)",
     ]
-    assert "shapes (6,) and (4,); they must be equal vectors; give its pairs" in left_out[-1]
+    assert "shapes (6,) and (4,); they must be equal vectors; with --on FILE" in left_out[-1]
 
 
 def test_two_tasks_for_the_same_gold_are_refused(gold: Path):
-    with pytest.raises(DataError, match=r"not the only one with as many scores.*path of one file"):
+    with pytest.raises(DataError, match=r"two sources have scores of .* on one; .*path of one"):
         read_mteb(WRITTEN / "letters-16", on=gold)
 
 
@@ -102,12 +116,11 @@ def test_gold_of_a_task_is_that_of_the_same_set_of_the_catalogue(
     found = {name: report.metrics["stsb-test"]["spearman"] for name, report in scores.first.items()}
     assert found == pytest.approx(SPEARMAN, abs=1e-6)
     assert scores.notes == [
-        "SICK-R (default, test) left out: no dataset 'SICK-R'; did you mean 'sick-trial'?; "
-        "`workbench data list` shows all; give its pairs, in its order, with --on FILE",
+        "SICK-R (default, test) left out: neither scores of pairs nor rankings whose gold is "
+        "known; with --on FILE give its pairs in its order, or its judgements",
         "STSBenchmark (default, test): cosine_scores, and the gold of stsb-test, in its order",
-        "TwoReranking (default, test) left out: no dataset 'TwoReranking'; did you mean "
-        "'trec-train'?; `workbench data list` shows all; give its pairs, in its order, with --on "
-        "FILE",
+        "TwoReranking (default, test) left out: neither scores of pairs nor rankings whose gold is "
+        "known; with --on FILE give its pairs in its order, or its judgements",
     ]
 
 
@@ -118,7 +131,7 @@ def test_another_number_of_pairs_is_refused(tmp_path: Path, monkeypatch: pytest.
     content["default"]["test"]["cosine_scores"].pop()
     path.write_text(json.dumps(content))
     with pytest.raises(
-        DataError, match=r"STSBenchmark .* shapes \(6,\) and \(5,\).*; give its pairs"
+        DataError, match=r"STSBenchmark .* shapes \(6,\) and \(5,\).*; with --on FILE"
     ):
         read_mteb(path)
 
@@ -146,6 +159,64 @@ def test_another_file_is_refused(text: str, tmp_path: Path):
     path.write_text(text)
     with pytest.raises(DataError, match=r"is no file of predictions .*prediction_folder=FOLDER"):
         read_mteb(tmp_path)
+
+
+def judge_reranking(path: Path) -> Path:
+    """Write the judgements of TwoReranking in mteb_tasks.py."""
+    path.write_text("q0 0 d0 2\nq0 0 d1 1\nq3 0 d3 2\n")
+    return path
+
+
+def test_reranking_is_read_as_run_files_are(tmp_path: Path):
+    copy_task(tmp_path / "predictions", "TwoReranking")
+    copy_task(tmp_path / "predictions", "OneSTS")
+    qrels = judge_reranking(tmp_path / "two.qrels")
+    scores = read_mteb(tmp_path / "predictions", on=qrels)
+    assert list(scores.reports) == ["letters-16", "letters-64"]
+    runs = []
+    for name in scores.reports:
+        path = WRITTEN / name / "TwoReranking_predictions.json"
+        rankings = json.loads(path.read_text())["default"]["test"]
+        run = tmp_path / f"{name}.run"
+        lines = [
+            f"{query} Q0 {document} 0 {score!r} {name}\n"
+            for query, documents in rankings.items()
+            for document, score in documents.items()
+        ]
+        run.write_text("".join(lines))
+        runs.append(run)
+    expected = read_runs(runs, qrels)
+    for name, report in scores.first.items():
+        assert report.metrics == expected.first[name].metrics
+        pd.testing.assert_frame_equal(report.rankings, expected.first[name].rankings)
+    (note,) = [note for note in scores.notes if "left out" in note]
+    assert note.startswith("OneSTS (default, test) left out: ")
+
+
+def test_the_ndcg_of_reranking_is_that_of_mteb(tmp_path: Path):
+    """Its main score is nDCG@10, of linear gain."""
+    pytest.importorskip("ir_measures")
+    qrels = judge_reranking(tmp_path / "two.qrels")
+    scores = read_mteb(WRITTEN / "letters-16" / "TwoReranking_predictions.json", on=qrels)
+    ranks = {"q0": {"d0": 3, "d1": 6}, "q3": {"d3": 2}}
+    gains = {"d0": 2, "d1": 1, "d3": 2}
+    values = []
+    for documents in ranks.values():
+        dcg = sum(gains[name] / math.log2(rank + 1) for name, rank in documents.items())
+        best = sorted((gains[name] for name in documents), reverse=True)
+        values.append(dcg / sum(gain / math.log2(2 + place) for place, gain in enumerate(best)))
+    (report,) = scores.first.values()
+    assert report.metrics["two"]["nDCG@10"] == pytest.approx(np.mean(values))
+
+
+def test_what_is_neither_scores_nor_rankings_is_left_out(gold: Path, tmp_path: Path):
+    copy_task(tmp_path / "predictions", "OneSTS")
+    content = {"mteb_model_meta": {"model_name": "m"}, "default": {"test": [[0, 1, 1]]}}
+    path = tmp_path / "predictions" / "letters-16" / "Classes_predictions.json"
+    path.write_text(json.dumps(content))
+    scores = read_mteb(tmp_path / "predictions", on=gold)
+    assert list(scores.reports) == list(SPEARMAN)
+    assert scores.notes[0].startswith("Classes (default, test) left out: neither scores of")
 
 
 def test_a_folder_without_predictions_is_refused(tmp_path: Path):
@@ -273,4 +344,4 @@ def test_the_command_exports_a_run(tmp_path: Path):
     assert sorted(done.stdout.splitlines()) == sorted(written)
     refused = run_command("export", run.path, tmp_path / "out", "--to", "mtb")
     assert refused.returncode == 2
-    assert "no format 'mtb' for --to; did you mean 'mteb'?" in refused.stderr
+    assert all(word in refused.stderr for word in ("'mtb'", "'mteb'", "'trec'"))

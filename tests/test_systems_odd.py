@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pandas as pd
 import pytest
 
 from workbench.errors import DataError
-from workbench.systems import read_score_file
+from workbench.systems import read_score_file, score_files
 
 # Two systems; the order of minilm is that of gold, mpnet has one exchange.
 ROWS = [
@@ -61,6 +62,16 @@ READ: dict[str, tuple[dict[str, Content], dict[str, float], str]] = {
     "gzip": ({"a.csv.gz": gzip.compress(PLAIN.encode())}, BOTH, "gold = gold"),
     "semicolons": ({"a.csv": table(sep=";")}, BOTH, "gold = gold"),
     "tabs": ({"a.tsv": table(sep="\t")}, BOTH, "gold = gold"),
+    "decimal commas": (
+        {"a.csv": table(sep=";").replace(".", ",").replace("0,11", "1,1E-1")},
+        BOTH,
+        "gold = gold",
+    ),
+    "decimal commas and tabs": (
+        {"a.tsv": table(sep="\t").replace(".", ",").replace("0,11", "")},
+        {"minilm": 1.0, "mpnet": 0.5},
+        "1 of 4 pairs left out",
+    ),
     "line ends of windows": ({"a.csv": PLAIN.replace("\n", "\r\n")}, BOTH, "gold = gold"),
     "spaces in the header": (
         {"a.csv": table(["sentence1 ", " sentence2", " gold ", " my model", "mpnet "])},
@@ -180,9 +191,13 @@ READ: dict[str, tuple[dict[str, Content], dict[str, float], str]] = {
 NEW = "sentence1,sentence2,new\n"
 # Name -> files, and the words of the refusal.
 REFUSED: dict[str, tuple[dict[str, Content], str]] = {
-    "decimal commas": (
-        {"a.csv": table(sep=";").replace("0.", "0,")},
+    "decimal commas in quotes": (
+        {"a.csv": re.sub(r"(\d)\.(\d+)", r'"\1,\2"', PLAIN)},
         "a.csv: systems = none.*not read = minilm, mpnet.*decimal point",
+    ),
+    "a decimal comma among points": (
+        {"a.csv": table(sep=";").replace("0.91", "0,91")},
+        "a.csv, line 2: minilm is '0,91', not a finite number; correct it",
     ),
     "percent signs": (
         {"a.csv": PLAIN.replace("0.91", "0.91%")},
@@ -317,3 +332,38 @@ def test_undefined_correlations_are_allowed(count: int, tmp_path: Path):
     scores = read_score_file(write(tmp_path, {"a.csv": table(rows=rows)}))
     assert all(math.isnan(report.metrics["a"]["spearman"]) for report in scores.first.values())
     assert len(scores.pairs["a"]) == count
+
+
+def test_a_folder_has_a_file_for_each_system(tmp_path: Path):
+    folder = tmp_path / "scores"
+    folder.mkdir()
+    one = "sentence1,sentence2,gold,score\n"
+    (folder / "remarks.txt").write_text("made in May\n")
+    for name, place in (("minilm", 3), ("mpnet", 4)):
+        lines = [f"{row[0]},{row[1]},{row[2]},{row[place]}\n" for row in ROWS]
+        (folder / f"{name}.csv").write_text(one + "".join(lines))
+    assert score_files(folder) == [folder / "minilm.csv", folder / "mpnet.csv"]
+    scores = read_score_file([folder])
+    found = {name: report.metrics["minilm"] for name, report in scores.first.items()}
+    assert {name: own["spearman"] for name, own in found.items()} == pytest.approx(BOTH)
+    pairs = folder / "gold.csv"
+    pairs.write_text(table(HEADER[:3], [row[:3] for row in ROWS]))
+    for on in (pairs, f"{folder}/./gold.csv"):
+        assert list(read_score_file([folder], on=on).reports) == list(BOTH)
+    (folder / "config.json").write_text("{}")
+    assert score_files(folder) == []
+
+
+def test_a_file_may_have_its_own_gold_for_others(tmp_path: Path):
+    first, second = write(tmp_path, {"a.csv": PLAIN, "b.csv": ONE.replace("minilm", "new")})
+    scores = read_score_file([first, second], on=first)
+    assert list(scores.reports) == [*BOTH, "new"]
+
+
+def test_another_file_is_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("first.run").write_text("q1 Q0 d1 1 0.5 first\n")
+    for name in ("first.run", "stsb-test"):
+        assert score_files(name) == []
+        with pytest.raises(DataError, match=rf"{name}: expected .*convert the file"):
+            read_score_file([name])

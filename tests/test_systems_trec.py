@@ -239,14 +239,14 @@ def test_the_layout_of_beir_gives_texts_and_the_name_of_the_suite(tmp_path: Path
     folder.mkdir(parents=True)
     qrels = folder / "test.tsv"
     qrels.write_text("query-id\tcorpus-id\tscore\n" + QRELS.replace(" 0 ", "\t").replace(" ", "\t"))
-    corpus = tmp_path / "corpus.jsonl"
+    corpus = tmp_path / "birds" / "corpus.jsonl"
     corpus.write_text(
         '{"_id": "d1", "title": "Owls", "text": "hunt at night"}\n{"_id": "d2", "text": "Gulls"}\n'
     )
-    queries = tmp_path / "queries.jsonl"
+    queries = tmp_path / "birds" / "queries.jsonl"
     queries.write_text('{"_id": "q1", "text": "who hunts at night?"}\n')
     (run,) = write(tmp_path, run=RUN)
-    table = read_runs([run], qrels, queries=queries, corpus=corpus).first["bm25"].rankings
+    table = read_runs([run], qrels).first["bm25"].rankings
     assert table["suite"].unique().tolist() == ["birds-test"]
     texts = dict(zip(table["target_id"], table["target"], strict=True))
     assert texts == {"d1": "Owls hunt at night", "d2": "Gulls", "d3": "d3", "d9": "d9"}
@@ -257,7 +257,7 @@ def test_the_layout_of_beir_gives_texts_and_the_name_of_the_suite(tmp_path: Path
     qrels.write_text("q1 d1 1\n")
     queries.write_text('{"id": "q1", "text": "who?"}\n')
     with pytest.raises(DataError, match="no column '_id'"):
-        read_runs([run], qrels, queries=queries)
+        read_runs([run], qrels)
 
 
 def test_two_sets_of_judgements_are_two_suites(tmp_path: Path):

@@ -96,7 +96,7 @@ def test_pairs_are_ordered_limited_searched_and_chosen_from_code():
     assert listed(view, order="gain") == listed(view, order="disagreement") == "abcde"
     assert view.chosen == "a", "an order begins at its first row"
     assert listed(view, {"gold": [3, 4]}) == "cde"
-    assert listed(view, {"gold": [None, None], "common words": [0.6, None]}) == "a"
+    assert listed(view, {"gold": [None, None], "overlap": [0.6, None]}) == "a"
     assert listed(view, {"gold": [None, 0]}) == ""
     assert (view.chosen, view.detail.html) == (None, "")
     with pytest.raises(TraitError, match="not found"):
@@ -161,9 +161,7 @@ def test_a_pair_whose_sentences_are_in_no_other_is_a_line_with_its_ranks_and_no_
     view.select(order="data")
     page = view.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
     line, table = re.findall(r"<section.*?</section>", page)
-    assert (
-        "it rains / rain falls</b> <small>(x: gold 1)</small><br><small>● x; of 3 pairs: 1<" in line
-    )
+    assert "it rains / rain falls</b> <small>(gold 1)</small><br><small>● x; of 3 pairs: 1<" in line
     assert "<table" not in line
     assert table.count("<table") == 1
 
@@ -279,7 +277,7 @@ def test_what_is_ticked_is_what_tables_and_explorers_get(tmp_path: Path):
     queries.select(order="data", chosen="q3")
     picker.select(seeds="each")
     assert queries.labels == every.labels == list(picker.rankings)
-    assert every.labels[2:] == ["cosent, seed 7", "simcse, seed 0", "simcse, seed 1"]
+    assert every.labels[-3:] == ["cosent, seed 7", "simcse, seed 0", "simcse, seed 1"]
     assert (queries.chosen, queries.order) == ("q3", "data")
     picker.select(labels=["cosent"], before=False, seeds="first")
     assert queries.labels == list(picker.scores) == ["cosent"]
@@ -296,7 +294,9 @@ def test_what_is_ticked_is_what_tables_and_explorers_get(tmp_path: Path):
 def test_of_runs_on_two_versions_of_a_suite_the_newest_are_ticked(tmp_path: Path):
     for temperature, version in ((0.1, "old"), (0.3, "new")):
         run = write_run(
-            tmp_path, SimCSEConfig.from_parameters("demo", 0, {"temperature": temperature}), 1.0
+            tmp_path,
+            SimCSEConfig.from_parameters("demo", 0, {"temperature": temperature}),
+            10 * temperature,
         )
         used = {SUITE: ("here", version), "encoder": ("here", version)}
         run.record(used, ended=f"2030-01-0{round(10 * temperature)}")
@@ -305,7 +305,7 @@ def test_of_runs_on_two_versions_of_a_suite_the_newest_are_ticked(tmp_path: Path
     picker = RunPicker(runs, SUITE)
     assert picker.runs["label"].tolist() == [second]
     assert "is ticked, on the newest version of the suite" in picker.grid.note
-    # Other weights at the start are another start.
+    # Other scores at the start are another start.
     assert list(RunPicker(runs, SUITE, labels=[first, second]).scores) == [
         f"before {second}",
         f"before {first}",
@@ -384,6 +384,12 @@ def test_a_start_that_was_evaluated_too_is_shown_once_and_first(tmp_path: Path):
     evaluated.write_evaluation(trained.metrics("before"), noisy, trained.rankings("before"))
     picker = RunPicker(finished_runs(tmp_path, SUITE), SUITE)
     assert list(picker.scores) == list(picker.rankings) == ["world-encoder", "cosent"]
+    # Two settings that began with one encoder: it is named by neither.
+    other = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
+    other.write_evaluation(trained.metrics("before"), noisy, trained.rankings("before"), "before")
+    shutil.rmtree(evaluated.path)
+    picker = RunPicker(finished_runs(tmp_path, SUITE), SUITE)
+    assert list(picker.scores) == list(picker.rankings) == ["before", "cosent", "simcse"]
 
 
 def test_the_encoders_of_runs_are_those_of_the_rankings_and_their_starts(tmp_path: Path):
@@ -516,6 +522,16 @@ def test_targets_are_ranked_by_each_encoder_and_only_new_sentences_are_encoded()
         several = view({"two": fail, "three": encode}, "query", ["near"] if view is Ask else "near")
         assert "two: KeyError: &#x27;broken&#x27;" in several.panel.html
         assert "three" in several.panel.html, "an encoder that fails hides no other"
+
+
+def test_gold_of_the_pairs_is_shown_while_they_have_it_for_every_target():
+    view = Ask({"counts": counts}, "a cat", ["no", "a cat sleeps"], pairs=FEW)
+    assert view.selected["target"].tolist() == ["a cat sleeps", "no"], "by gold"
+    assert view.selected["gold"].tolist() == [5, 4]
+    assert "KCC" in view.panel.html
+    view.select(targets="no\nanother")
+    assert "gold" not in view.selected
+    assert "KCC" not in view.panel.html
 
 
 def counts(sentences: list[str]) -> np.ndarray:

@@ -13,9 +13,10 @@ import pandas as pd
 import pytest
 from stage import put_on, violations
 
-from workbench.data import Pairs
-from workbench.views import Ask, PairExplorer, Phenomena, RankingExplorer, Why
+from workbench.data import Pairs, load_pairs
+from workbench.views import Ask, PairExplorer, Phenomena, RankingExplorer, Why, summarize_tests
 from workbench.views._table import TableWidget
+from workbench.views.notebooks import table_html
 from workbench.views.phenomena import _COLUMNS
 
 pytestmark = pytest.mark.slow
@@ -61,7 +62,7 @@ def test_rows_are_sorted_searched_and_walked_through_and_the_kernel_knows_it(
         [{"name": "text"}, {"name": "number", "limit": True}],
     )
     hidden = [f"hidden {row}" for row in range(COUNT)]
-    table.set_rows(pd.DataFrame({"text": names, "number": numbers}), columns, texts=hidden)
+    table.set_rows(pd.DataFrame({"text": names, "number": numbers, "hidden": hidden}), columns)
     put_on(page, tmp_path, table=table)
 
     page.get_by_label("search").press("ArrowDown")
@@ -223,10 +224,34 @@ def test_a_pair_is_marked_by_key_and_by_its_star_and_the_kernel_knows_it(page: A
     stars.first.click()
     page.get_by_role("status").filter(has_text="2 marked").wait_for()
     assert explorer.marked["sentence1"].tolist() == ["b", "c"]
+    assert stars.all_inner_texts() == ["☆", "☆", "★", "☆", "★"]
     assert explorer.chosen == "<i>0</i>", "a marked row is chosen, too"
+    read = load_pairs(explorer.write_marked(tmp_path / "marked.csv"))
+    assert (read.sentence1, read.sentence2) == (["b", "c"], ["d", "f"])
+    assert (read.gold.tolist(), read.score_range) == ([2, 4], (0, 5))
     page.get_by_label("search").fill("m")
     wait_for(page, explorer.grid, 0)
     assert len(explorer.marked) == 2, "a letter of a search marks nothing"
+
+
+# As JupyterLab's style sheet has them; its outputs are 844 pixels wide on a screen of 1280.
+LAB = """<meta charset="utf-8"><style>
+div.output { width: 844px; overflow-x: auto; font-family: sans-serif }
+table { border-collapse: collapse; font-size: 12px; table-layout: fixed; border: none }
+td, th { padding: 0.5em; white-space: normal; max-width: none }</style>"""
+
+
+def test_no_column_of_a_table_of_tests_is_cut_on_a_screen_of_1280(page: Any, tmp_path: Path):
+    label = "cosent (ranking=listmle, dr=0)"
+    against = "simcse (learning_rate=1e-5), 0"
+    ends = {"low": 0.104, "high": 0.17, "mean": 0.12, "mean_low": -0.05, "mean_high": 0.19}
+    row = {"label": label, "seed": 0, "against": against, "difference": 0.13, **ends}
+    table = summarize_tests(pd.DataFrame([row | {"p_value": 0.0001}]))
+    html = f'{LAB}<div class="output">{table_html(table)}</div>'
+    (tmp_path / "table.html").write_text(html, encoding="utf-8")
+    page.goto((tmp_path / "table.html").as_uri())
+    assert page.get_by_text("reads as").is_visible()
+    assert page.evaluate("document.querySelector('.output').scrollWidth") == 844
 
 
 def test_a_folded_page_is_searched_and_a_link_opens_its_section(page: Any, tmp_path: Path):

@@ -9,6 +9,8 @@ from pydantic import ValidationError
 class WorkbenchError(Exception):
     """Any error of the library."""
 
+    exit_code = 2  # of a command that ends with it
+
 
 class SettingError(WorkbenchError, ValueError):
     """A setting does not exist, or cannot have this value."""
@@ -25,20 +27,32 @@ class EncoderError(WorkbenchError, ValueError):
 class RunError(WorkbenchError, RuntimeError):
     """A run cannot be trained, written, read or mixed as asked."""
 
+    exit_code = 1
+
 
 class BusyError(RunError):
     """Another process is working on the run; the same call can succeed later."""
 
+    exit_code = 75  # EX_TEMPFAIL of sysexits.h, so that a script can wait and repeat the command
+
+
+def describe_problems(error: ValidationError) -> list[str]:
+    """Return each problem that pydantic lists, with the place and the value if it has a place."""
+    texts = []
+    for problem in error.errors():
+        place = "".join(f"{part}: " for part in problem["loc"])
+        text = place + problem["msg"].removeprefix("Value error, ")
+        if place:
+            text += f" (got {problem['input']!r:.80})"
+        texts.append(text)
+    return texts
+
 
 def first_problem(problem: object) -> str:
-    """Return why reading failed, on one line.
-
-    Of the problems that pydantic lists it is the first, with the place of the value."""
-    if not isinstance(problem, ValidationError):
-        return " ".join(str(problem).split())
-    first = problem.errors()[0]
-    parts = map(str, (*first["loc"], first["msg"]))
-    return f"{': '.join(parts)} (got {first['input']!r:.80})"
+    """Return why reading failed, on one line; of the problems that pydantic lists the first."""
+    if isinstance(problem, ValidationError):
+        return describe_problems(problem)[0]
+    return " ".join(str(problem).split())
 
 
 def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:

@@ -35,7 +35,6 @@ _KERNEL = {
 # The tag of cells that train a second encoder, to learn from. It is nbclient's own: papermill and
 # nbconvert skip such cells too, and a live notebook runs them.
 _LESSON = "skip-execution"
-_SKIPPED = "This lesson was skipped in a batch; to run it, open the notebook in JupyterLab.\n"
 
 
 def run(config: TrainingConfig, runs_root: AnyPath = "runs", *, quiet: bool = False) -> Run:
@@ -60,10 +59,9 @@ def run(config: TrainingConfig, runs_root: AnyPath = "runs", *, quiet: bool = Fa
     if finished := finished_run(config, runs_root):
         return finished
     check_settings(config)
-    for needed, profile in config.runs_needed:
-        run(CONFIGS[needed].from_parameters(profile, config.seed), runs_root, quiet=quiet)
+    for needed in config.runs_needed:
+        run(needed, runs_root, quiet=quiet)
         config = config.model_copy(update={"base_root": str(runs_root)})
-        config.model_fields_set.discard("base_root")  # it was not given
     # These load torch, which takes seconds: a finished run or a refusal does not wait for it.
     from workbench.evaluation import evaluate
     from workbench.methods import METHODS
@@ -112,12 +110,11 @@ def run_notebook(
             )
             return finished
     check_settings(config)
-    # As the settings read them: a relative path must also be valid in the kernel's own folder.
-    changed = {config.setting_name(name) for name in overrides or {}}
     parameters = {
         "profile": profile,
         "seed": config.seed,
-        "overrides": config.model_dump(mode="json", include=changed),
+        # As the settings read them: a relative path must also be valid in the kernel's own folder.
+        "overrides": config.overrides,
         "runs_root": str(root),
     }
     current = Run.open(config, root)  # which refuses a run that another process works on
@@ -221,20 +218,7 @@ def _execute_notebook(
         if isinstance(error, papermill.PapermillExecutionError):
             problem = f"{error.ename}: {error.evalue}"
         failure = RunError(f"{notebook.name} failed: {problem}\nthe executed notebook: {output}")
-    if not (failure or lessons):
-        _mark_lessons(running)
     if running.is_file():
         running.replace(output)
     if failure:
         raise failure
-
-
-def _mark_lessons(notebook: Path) -> None:
-    """Write into the skipped cells of an executed notebook that they were skipped."""
-    import nbformat
-
-    page = nbformat.read(notebook, 4)
-    for cell in page.cells:
-        if _LESSON in cell.metadata.get("tags", []):
-            cell.outputs = [nbformat.v4.new_output("stream", text=_SKIPPED)]
-    nbformat.write(page, notebook)

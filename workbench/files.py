@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import platformdirs
+from pydantic_core import to_json
 
 from workbench.errors import RunError
 
@@ -150,9 +151,8 @@ def timestamp() -> str:
 
 def json_text(content: Facts) -> str:
     """Return JSON with a line end; NumPy's numbers become plain ones, and nan and infinity null."""
-    plain = json.dumps(content, default=lambda value: value.item())
-    finite = json.loads(plain, parse_constant=lambda _: None)
-    return json.dumps(finite, indent=2, ensure_ascii=False) + "\n"
+    text = to_json(content, indent=2, inf_nan_mode="null", fallback=lambda number: number.item())
+    return text.decode() + "\n"
 
 
 def write_json(path: Path, content: Facts) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any
 
-_LOG = logging.getLogger("workbench")
+LOG = logging.getLogger("workbench")  # of every module
 # Control characters except tab and line feed; codes that reorder or break lines of a terminal; and
 # those that stand for the bytes of a file's name that is not UTF-8.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -46,7 +46,7 @@ class SteadyStream:
                 null = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(null, self._stream.fileno())
                 os.close(null)
-            _LOG.warning("nothing more is printed (%s); the work goes on", problem.strerror)
+            LOG.warning("nothing more is printed (%s); the work goes on", problem.strerror)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

@@ -1,10 +1,8 @@
 """Frozen encoders by name, and a cache of their embeddings on disk."""
 
 import json
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import numpy as np
 
 from workbench.checkpoints import POOLINGS, Checkpoint, EncodingSpec, find_checkpoint
 from workbench.data import Pairs, Sentences
-from workbench.encoder import Encoder, FrozenEncoder, load_encoder, weights_checksum
+from workbench.encoder import Encoder, FrozenEncoder, load_encoder
 from workbench.errors import DataError, EncoderError
 from workbench.files import (
     atomic_path,
@@ -23,22 +21,13 @@ from workbench.files import (
     text_checksum,
     write_json,
 )
+from workbench.printing import LOG
 
-_LOG = logging.getLogger("workbench")
 _CHUNK = 50_000  # sentences embedded at a time: bounds the memory of their float32 rows
 _EMBEDDINGS, _FACTS = "embeddings.npy", "facts.json"
 
 
-class Teacher(Encoder):
-    """A frozen encoder."""
-
-    @cached_property
-    def checksum(self) -> str:
-        """Return the sha256 of its weights."""
-        return weights_checksum(self)
-
-
-AnyTeacher = Teacher | FrozenEncoder
+AnyTeacher = Encoder | FrozenEncoder
 
 
 def find_teacher(
@@ -82,7 +71,7 @@ def load_teacher(
         teacher = load_teacher("english-encoder")
     """
     checkpoint, spec = find_teacher(name, pooling=pooling, template=template, revision=revision)
-    teacher = load_encoder(checkpoint, spec, kind=Teacher, **options)
+    teacher = load_encoder(checkpoint, spec, **options)
     if teacher.similarity_name == "dot":
         raise EncoderError(
             f"teacher {name!r} compares by dot product, and methods learn cosines; take "
@@ -184,7 +173,7 @@ def cached_embeddings(
         # it.
         with filelock.FileLock(entry.with_suffix(".lock")):
             if not _is_intact(entry):
-                _LOG.info(
+                LOG.info(
                     "embedding %d sentences with %s; they are kept in %s",
                     len(sentences),
                     teacher.source,
@@ -200,37 +189,7 @@ def cached_embeddings(
 
 def fingerprint(teacher: AnyTeacher) -> str:
     """Return the sha256 of everything that decides an embedding."""
-    if isinstance(teacher, FrozenEncoder):
-        return teacher.fingerprint()
-    configuration = teacher.backbone.config.to_dict()
-    # Origin and the library that saved it decide nothing.
-    for name in ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures"):
-        configuration.pop(name, None)
-    tokenizer = teacher.tokenizer
-    if tokenizer.is_fast:
-        pipeline: Any = json.loads(tokenizer.backend_tokenizer.to_str())
-        # The last call left these set.
-        for name in ("padding", "truncation"):
-            pipeline.pop(name, None)
-    else:
-        pipeline = [
-            type(tokenizer).__name__,
-            tokenizer.get_vocab(),
-            tokenizer.special_tokens_map,
-            tokenizer.init_kwargs,
-        ]
-    spec = teacher.spec
-    usage: list[Any] = [
-        spec.pooling,
-        spec.template,
-        spec.full_stop,
-        spec.endings,
-        teacher.max_seq_length,
-        teacher.precision,
-    ]
-    if spec.prompt:  # only then, so that entries of versions without prompts stay valid
-        usage += [spec.prompt, spec.skips_prompt]
-    content = [teacher.checksum, configuration, pipeline, usage]
+    content = [teacher.checksum, *teacher.usage()]
     return text_checksum(json.dumps(content, sort_keys=True, default=str))
 
 
@@ -241,7 +200,7 @@ def _is_intact(entry: Path) -> bool:
         if stored["sha256"] == file_checksum(entry / _EMBEDDINGS):
             return True
     if entry.exists():
-        _LOG.warning("the cached embeddings in %s are damaged; they are computed again", entry)
+        LOG.warning("the cached embeddings in %s are damaged; they are computed again", entry)
     return False
 
 

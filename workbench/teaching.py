@@ -6,11 +6,17 @@ from typing import Any
 import pandas as pd
 import torch
 
+from workbench.metrics import metrics_table
 from workbench.runs import Run
 from workbench.views.run_tables import kept_checkpoint
 
 _TRIALS = 5
-_MEASURES = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG", "accuracy": "accuracy"}
+_DEV = {
+    "dev_spearman": "dev: Spearman",
+    "dev_uniformity": "dev: uniformity",
+    "dev_alignment": "dev: alignment",
+}
+_TEST = ["Spearman", "KCC", "NDCG", "accuracy"]
 
 
 class Verdict(str):
@@ -99,19 +105,15 @@ def recap(run: Run) -> pd.DataFrame:
     Example:
         recap(run)
     """
-    history = _start_and_kept(run.history()).to_dict("records")
-    rows = []
-    for dev, stage in zip(history, ("before", ""), strict=True):
-        row = {"dev: Spearman": 100 * dev["dev_spearman"]}
-        for name in ("uniformity", "alignment"):
-            if f"dev_{name}" in dev:
-                row[f"dev: {name}"] = dev[f"dev_{name}"]
-        for suite, metrics in run.metrics(stage).items():
-            for name, label in _MEASURES.items():
-                if metrics.get(name) is not None:
-                    row[f"{suite}: {label}"] = 100 * metrics[name]
-        rows.append(row)
-    table = pd.DataFrame(rows, ["before", "after"]).T
+    dev = _start_and_kept(run.history()).filter([*_DEV]).rename(columns=_DEV)
+    dev["dev: Spearman"] *= 100
+    tests = []
+    for stage in ("before", ""):
+        scores: Any = metrics_table(run.metrics(stage)).set_index("suite").filter(_TEST)
+        row = scores.stack().dropna()
+        tests.append(row.set_axis(row.index.map(": ".join)))
+    table = pd.concat([dev.T.set_axis([0, 1], axis=1), pd.DataFrame(tests).T])
+    table.columns = ["before", "after"]
     table = table.assign(change=table["after"] - table["before"]).round(2)
     table.attrs["caption"] = (
         "Correlations, NDCG and accuracies x 100. Smaller is better for uniformity and alignment."

@@ -4,7 +4,6 @@ A key that could change a vector is read, or the checkpoint is refused with its 
 """
 
 import json
-import logging
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,10 +19,9 @@ from pydantic import (
 
 from workbench.config import PUBLISHED
 from workbench.errors import EncoderError, first_problem
+from workbench.printing import LOG
 
 Modules = list[tuple[str, Path]]  # kind and folder of each
-
-_LOG = logging.getLogger("workbench")
 
 SETTINGS_FILE = "encoder.json"
 USAGE_FILE = "config_sentence_transformers.json"
@@ -277,7 +275,7 @@ def check_architectures(folder: Path) -> list[str]:
             )
         backbones.append(backbone)
     if config.auto_map:
-        _LOG.warning(
+        LOG.warning(
             "%s has code of its own (auto_map in config.json), which is not run: its vectors may "
             "differ; compare one with an example of its authors",
             folder,

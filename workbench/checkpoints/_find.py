@@ -137,7 +137,7 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
         foreign.append(f"model_type {model_type!r}")
     first, folder = modules[0] if modules else ("Transformer", root)
     if not modules and read_file(root / "config.json", OtherFile).model_type == "model2vec":
-        return Checkpoint(name, source, root, root, kind="static")
+        first = "StaticEmbedding"
     if first == "Transformer":
         require_model_files(folder, name)
     similarity = usage.similarity_fn_name

@@ -1,6 +1,5 @@
 """How a checkpoint turns a sentence into a vector, and where its files are."""
 
-import logging
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -9,8 +8,7 @@ from pydantic import ConfigDict
 
 from workbench.config import Pooling, current_value, published_entry
 from workbench.errors import EncoderError
-
-_LOG = logging.getLogger("workbench")
+from workbench.printing import LOG
 
 POOLINGS: tuple[str, ...] = get_args(get_args(Pooling)[0])
 
@@ -120,7 +118,7 @@ class Checkpoint:
         own = [self.stored.pooling] if self.stored else []
         saved = ", ".join([*own, *self.foreign])
         if chosen and saved not in ("", chosen.pooling):
-            _LOG.warning(
+            LOG.warning(
                 "%s was saved with %s; pooling %r was asked for", self.name, saved, chosen.pooling
             )
         # A known spec of the same pooling comes first: it has template, full stop and prompt too.
@@ -131,5 +129,5 @@ class Checkpoint:
         if template is not None:
             spec = replace(spec or EncodingSpec(), template=template)
         if spec and spec.caution:
-            _LOG.warning("%s: %s", self.name, spec.caution)
+            LOG.warning("%s: %s", self.name, spec.caution)
         return spec

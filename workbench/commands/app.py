@@ -16,7 +16,7 @@ from workbench.commands.output import echo
 from workbench.commands.runs import runs_app
 from workbench.commands.sweeps import sweep_app
 from workbench.commands.training import training_app
-from workbench.errors import BusyError, RunError, SettingError, WorkbenchError
+from workbench.errors import SettingError, WorkbenchError
 from workbench.files import PACKAGE
 from workbench.printing import LineFormatter, SteadyStream
 
@@ -27,7 +27,6 @@ _EXTRAS = {
     '"ranking-workbench[train,lab]"': "jupyterlab latex2mathml nbconvert nbformat papermill",
     '"ranking-workbench[train,slurm]"': "submitit",
 }
-_TRY_LATER = 75  # EX_TEMPFAIL of sysexits.h, so that a script can wait and repeat the command
 app = Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 # In the order of --help.
 app.add_typer(training_app)
@@ -66,9 +65,7 @@ def main() -> None:
         app()
     except WorkbenchError as error:
         problem = str(error)
-        code = 1 if isinstance(error, RunError) else 2
-        if isinstance(error, BusyError):
-            code = _TRY_LATER
+        code = error.exit_code
     except ModuleNotFoundError as error:
         extras = (extra for extra, modules in _EXTRAS.items() if error.name in modules.split())
         problem = f"{error}; install it with: pip install {next(extras, error.name)}"

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import string
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +19,10 @@ from workbench.errors import SettingError
 from workbench.files import PACKAGE, project_path, reraise_os_error
 
 notebooks_app = Typer()
-LabOptions = Annotated[Words, Option("--with", help="Option for JupyterLab: --with=--port=9000.")]
-NoBrowser = Annotated[bool, Option("--no-browser", help="Only print JupyterLab's address.")]
+LabOptions = Annotated[
+    Words,
+    Option("--with", help="Option for JupyterLab: --with=--port=9000, or --with=--no-browser."),
+]
 
 
 @notebooks_app.command()
@@ -39,12 +42,11 @@ def lab(
         "my-notebooks"
     ),
     options: LabOptions = None,
-    no_browser: NoBrowser = False,
 ) -> None:
     """Open JupyterLab on the notebooks; their runs are in runs/ next to the folder."""
     notebooks(folder)
     folder = folder.resolve()
-    open_lab(folder / "00_tour.ipynb", folder.parent, options, no_browser=no_browser)
+    open_lab(folder / "00_tour.ipynb", folder.parent, options)
 
 
 @notebooks_app.command()
@@ -60,12 +62,8 @@ def look(  # noqa: PLR0917
     html: Annotated[
         Path | None, Option(help="Write the pairs as a page, and open nothing.")
     ] = None,
-    notebook: Annotated[
-        Path | None, Option(help="Write the notebook here, and open nothing.")
-    ] = None,
     runs: Runs = "runs",
     options: LabOptions = None,
-    no_browser: NoBrowser = False,
 ) -> None:
     """Look at how encoders rank scored pairs and your own sentences.
 
@@ -75,14 +73,8 @@ def look(  # noqa: PLR0917
     from workbench.views.encoders import WORDS, label_encoders, scores_of
 
     # Refused before an encoder is loaded, which may take minutes.
-    output = html or notebook or Path("look.ipynb")
-    suffix = ".html" if html else ".ipynb"
-    has_folder = output.absolute().parent.is_dir()
-    if (html and notebook) or output.suffix != suffix or not has_folder:
-        raise SettingError(
-            "give either --html FILE.html or --notebook FILE.ipynb, in a folder that "
-            f"exists, not {output}"
-        )
+    if html and not (html.suffix == ".html" and html.absolute().parent.is_dir()):
+        raise SettingError(f"give --html FILE.html in a folder that exists, not {html}")
     on = on or workbench.data.default_suite()
     roles = workbench.data.parse_columns(columns)
     pairs = workbench.data.load_pairs(on, columns=roles)
@@ -108,13 +100,12 @@ def look(  # noqa: PLR0917
             echo(f"page: {explorer.to_html(html, head=head)}")
         return
     title = " ".join(["look", *encoders, pairs.name])
-    default_name = re.sub(r"[^\w.]+", "-", title)[:80]
-    path = (notebook or Path(f"{default_name}.ipynb")).resolve()
-    with reraise_os_error(path, "another --notebook FILE"):
+    name_of_file = re.sub(r"[^\w.]+", "-", title)[:80]
+    path = Path(f"{name_of_file}.ipynb").resolve()
+    with reraise_os_error(path, "the command in another folder"):
         write_look(path, encoders, on, pairs, roles)
     echo(f"notebook: {path}")
-    if not notebook:
-        open_lab(path, path.parent, options, no_browser=no_browser)
+    open_lab(path, path.parent, options)
 
 
 def write_look(
@@ -126,15 +117,17 @@ def write_look(
     """
     import nbformat
 
-    def near(name: str) -> str:
-        # A notebook and the files next to it can be moved together.
-        return os.path.relpath(name, path.parent) if Path(name).exists() else name
-
+    # Gold is shown for the targets of one query, so that with the most of them is the best example.
+    query = Counter(pairs.sentence1).most_common(1)[0][0]
+    both = zip(pairs.sentence1, pairs.sentence2, strict=True)
+    targets = [second for first, second in both if first == query]
+    if len(targets) == 1:
+        targets = pairs.sentence2
     values = {
-        "encoders": {name: near(encoder) for name, encoder in encoders.items()},
-        "on": near(on),
-        "query": pairs.sentence1[0],
-        "targets": list(dict.fromkeys(pairs.sentence2))[:6],
+        "encoders": encoders,
+        "on": on,
+        "query": query,
+        "targets": list(dict.fromkeys(targets))[:6],
     }
     texts = {"names": ", ".join(encoders), "pairs": pairs.name}
     texts["columns"] = f", columns={columns}" if columns else ""
@@ -150,12 +143,11 @@ def write_look(
     existing = [cell.source for cell in nbformat.read(path, 4).cells]
     if page.cells[1].source not in existing:
         raise SettingError(
-            f"{path} was written for other encoders or data; rename it, or choose another "
-            "--notebook"
+            f"{path} was written for other encoders or data; rename it, or give another --name"
         )
 
 
-def open_lab(notebook: Path, root: Path, options: Words, *, no_browser: bool) -> None:
+def open_lab(notebook: Path, root: Path, options: Words) -> None:
     """Start JupyterLab on the folder `root`, which contains the notebook that it opens."""
     from jupyterlab.labapp import LabApp
 
@@ -165,7 +157,4 @@ def open_lab(notebook: Path, root: Path, options: Words, *, no_browser: bool) ->
     signal.signal(signal.SIGINT, signal.default_int_handler)
     page = notebook.relative_to(root).as_posix()
     words = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{page}"]
-    words += options or []
-    if no_browser:
-        words.append("--no-browser")
-    LabApp.launch_instance(words)
+    LabApp.launch_instance(words + (options or []))

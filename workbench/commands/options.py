@@ -7,8 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 import workbench
-from workbench.config import CONFIGS, RUN_CONFIGS, unique_keys
-from workbench.errors import SettingError
+from workbench.config import CONFIGS, RUN_CONFIGS, parse_pairs
 
 Words = list[str] | None
 MethodName = Annotated[str, Argument(help=f"One of: {', '.join(CONFIGS)}.")]
@@ -44,12 +43,7 @@ def overrides_of(
     def folder_of(name: re.Match[str]) -> str:
         return str(workbench.runs.find_run(name[0], runs_root).path)
 
-    pairs = []
-    for text in settings:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise SettingError(f"{text!r} is not KEY=VALUE, such as temperature=0.07")
-        pairs.append((name.strip(), _RUN.sub(folder_of, value.strip())))
+    texts = [_RUN.sub(folder_of, text) for text in settings]
     if columns:
-        pairs.append(("columns", columns))
-    return unique_keys(pairs)
+        texts.append(f"columns={columns}")
+    return parse_pairs(texts, "KEY=VALUE, such as temperature=0.07")

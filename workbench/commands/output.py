@@ -45,15 +45,12 @@ def warn_of(folder: Path) -> str:
 
     The folder is that of the run or its `encoder/`; of any other folder nothing is known.
     """
-    from workbench.views.run_tables import is_its_start, read_or_warn, warning_of
+    from workbench.views import read_or_warn, warning_of
 
     path = folder.parent if folder.name == "encoder" else folder
     if not (workbench.runs.is_finished(path) and (path / "encoder").is_dir()):
         return ""
-    if read_or_warn(path, is_its_start):
-        warning = "its start: no step of its training was better on dev"
-    else:
-        warning = read_or_warn(path, warning_of) or ""
+    warning = read_or_warn(path, warning_of) or ""
     if warning:
         echo(f"warning: {path} is {warning}", err=True)
     return warning

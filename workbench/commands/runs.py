@@ -1,7 +1,7 @@
 """The commands about finished runs: runs, show, power, rm, export, push."""
 
 import json
-import math
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -10,12 +10,12 @@ from typer import Argument, Option, Typer
 import workbench
 from workbench.commands.options import RunName, Runs, Words
 from workbench.commands.output import echo, print_scores, print_table, warn_of
-from workbench.config import CONFIGS
-from workbench.errors import RunError, SettingError, unknown_name
+from workbench.config import CONFIGS, read_value
+from workbench.errors import RunError
 
 runs_app = Typer()
-# The format of another tool -> the function of `systems` that writes a run into a folder in it.
-_WRITERS = {"mteb": "write_mteb", "trec": "write_trec"}
+# Of other tools; `systems` has a function `write_FORMAT` for each.
+Format = StrEnum("Format", ["mteb", "trec"])
 
 
 @runs_app.command("runs")
@@ -39,7 +39,7 @@ def print_runs(
     the run.
     """
     where = [f"method={word}" if word in CONFIGS else word for word in filters or []]
-    wanted = [name.strip() for name in columns.split(",") if name.strip()]
+    wanted = read_value(columns, list)
     table: Any = workbench.list_runs(runs, where, sort=sort, columns=wanted)
     if as_json:
         records = json.loads(table.to_json(orient="records"))
@@ -55,7 +55,6 @@ def print_runs(
         common, table.loc[texts.index, "changed"] = workbench.runs.split_common_settings(texts)
         if common:
             echo(f"all: {common}")
-        table["started"] = table["started"].astype("string").str.slice(0, 16)
         print_table(table.drop(columns=["profile", "seed", "digest"]))
 
 
@@ -67,7 +66,6 @@ def show(name: RunName, runs: Runs = "runs") -> None:
     facts = recorded | workbench.runs.read_row(run.path)
     for role, used in recorded.get("inputs", {}).items():
         facts[f"input {role}"] = used["source"]
-    facts["given"] = ", ".join(recorded.get("given", []))  # also those that equal their default
     facts["version"] = recorded.get("versions", {}).get("ranking-workbench")
     dependents = workbench.runs.needed_by(runs)
     facts["needed by"] = ", ".join(map(str, dependents.get(run.path.resolve(), [])))
@@ -86,7 +84,8 @@ def print_power(
         str, Option(help="A label of runs, or before; by default SimCSE or the first.")
     ] = "",
     difference: Annotated[
-        float, Option(help="Also print what a difference x 100 of this size takes.")
+        float,
+        Option(min=0, max=200, help="Also print what a difference x 100 of this size takes."),
     ] = 0,
 ) -> None:
     """Print the smallest detectable difference of a suite by numbers of pairs and seeds.
@@ -94,30 +93,25 @@ def print_power(
     A difference is one of Spearman (or accuracy) x 100. It is computed from finished runs: two
     seeds or more of two settings, or of one, which is compared with its start.
     """
-    if not 0 <= difference <= 200:
-        raise SettingError(
-            f"--difference {difference}: expected a number of points, above 0 and at most 200"
-        )
     finished = workbench.views.finished_runs(runs, suite)
-    table: Any = workbench.views.smallest_differences(finished, suite, baseline)
-    if table.empty:
+    compared = workbench.views.compare_runs(finished, suite, baseline)
+    rows: Any = compared.table.dropna(subset=["difference"])
+    if rows.empty:
         raise RunError(
             f"no finished runs to compare on {suite} under {runs}; make some: workbench "
             "sweep simcse --seeds 0-2"
         )
-    for (label, against), group in table.groupby(["label", "against"], sort=False):
-        # The middle row is that of all pairs; the others have a part or a multiple of them.
-        row = group.iloc[len(group) // 2]
-        if math.isnan(row["seed_std"]):
-            echo(f"{label} against {against}: needs at least two seeds; train a second")
+    for row in rows.to_dict("records"):
+        title = f"{row['system']} against {compared.baseline}"
+        if row["paired_seeds"] < 2:
+            echo(f"{title}: needs at least two seeds; train a second")
             continue
-        trained = (finished["label"] == label).sum()
         echo(
-            f"{label} against {against}: standard deviation over {trained} seeds "
+            f"{title}: standard deviation over {row['paired_seeds']:.0f} seeds "
             f"{100 * row['seed_std']:.2f}, over pairs {100 * row['pairs_std']:.2f}; smallest "
             "detectable difference x 100 (80 % power, level 0.05), by pairs (rows) and seeds:"
         )
-        by_seeds = group.pivot(index="pairs", columns="seeds", values="smallest")
+        by_seeds = workbench.views.smallest_differences(row)
         print_table((100 * by_seeds).reset_index())
         if difference:
             echo(
@@ -155,13 +149,11 @@ def remove(
 def export(
     name: RunName,
     folder: Annotated[str, Argument(help="Where to write; created if it is missing.")],
-    to: Annotated[str, Option(help=f"The format: {', '.join(_WRITERS)}.")],
+    to: Annotated[Format, Option(help="The format.")],
     runs: Runs = "runs",
 ) -> None:
     """Write the scores of a finished run in the format of another tool."""
-    if to not in _WRITERS:
-        raise SettingError(unknown_name("format", to, _WRITERS, "for --to"))
-    write = getattr(workbench.systems, _WRITERS[to])
+    write = getattr(workbench.systems, f"write_{to}")
     for path in write(workbench.runs.find_run(name, runs), folder):
         echo(f"written: {path}")
 

@@ -15,9 +15,11 @@ from workbench.config._settings import (
     Settings as Settings,
     current_value as current_value,
     parse_columns as parse_columns,
+    parse_pairs as parse_pairs,
     published_entry as published_entry,
     read_data as read_data,
     read_parameter as read_parameter,
+    read_value as read_value,
     setting_text as setting_text,
     unique_keys as unique_keys,
 )

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge
 
-from workbench.config._settings import Count, FileColumns, Settings, Unit
+from workbench.config._settings import Count, FileColumns, Settings
 from workbench.config._training import SEVEN_STS, DataSets, EncoderName, Pooling, SetName, Suites
 
 
@@ -24,15 +24,15 @@ class BaselineConfig(Settings):
     template: str | None = None
     """for pooling mask: the text around a sentence, with {sentence} and [MASK]; none: the
     checkpoint's [PromptBERT sec. 4]"""
-    width: Annotated[Count | None, Unit("coordinates")] = None
-    """k: coordinates kept by whitening; none: all in which the sentences vary [BERT-whitening: 256
-    base, 384 large]"""
+    width: Count | None = None
+    """(coordinates) k: coordinates kept by whitening; none: all in which the sentences vary
+    [BERT-whitening: 256 base, 384 large]"""
     fit_on: SetName = "wiki1m"
     """sentences on which whitening and tfidf are fitted: a catalogue name or a file"""
-    fit_limit: Annotated[int | None, Ge(2), Unit("sentences")] = 100_000
-    """size of a seeded sample of them; none: all"""
-    words: Annotated[Count | None, Unit("words")] = None
-    """most frequent words kept by tfidf; none: all"""
+    fit_limit: Annotated[int | None, Ge(2)] = 100_000
+    """(sentences) size of a seeded sample of them; none: all"""
+    words: Count | None = None
+    """(words) most frequent words kept by tfidf; none: all"""
     revision: str | None = None
     """git revision of a hub id"""
     suites: Suites = SEVEN_STS

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._settings import Count, Positive, Unit
+from workbench.config._settings import Count, Positive
 from workbench.config._training import ContrastiveConfig, SetName
 
 Compose = Literal["positive", "anchor", "both", "none"]
@@ -28,8 +28,8 @@ class CompCSEConfig(ContrastiveConfig):
     partition: Literal["words", "tokens"] = "words"
     """units between which sentences are cut: whitespace words, or the tokenizer's tokens [CompCSE
     sec. 3: tokens; its files: words]"""
-    parts: Annotated[int, Ge(2), Le(4), Unit("parts")] = 2
-    """pieces a sentence is cut into [CompCSE table 5]"""
+    parts: Annotated[int, Ge(2), Le(4)] = 2
+    """(parts) pieces a sentence is cut into [CompCSE table 5]"""
     subsampling: Subsampling = "none"
     """further training texts made of a sentence's clauses [CompCSE sec. 3, table 2]"""
     subsuming_depth: Annotated[int, Ge(2), Le(3)] = 2
@@ -42,9 +42,9 @@ class CompCSEConfig(ContrastiveConfig):
     mlp: Literal["after", "before", "none"] = "after"
     """position of the tanh layer of training, after or before aggregation; dropped at test [CompCSE
     fig. 1, its code; sec. 3: before]"""
-    subvector: Annotated[Count | None, Unit("coordinates")] = 256
-    """d0: number of first coordinates that the loss reads; none: all [CompCSE table 6 (after
-    DirectCLR)]"""
+    subvector: Count | None = 256
+    """(coordinates) d0: number of first coordinates that the loss reads; none: all [CompCSE table 6
+    (after DirectCLR)]"""
 
     @property
     def dropout_views(self) -> bool:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._settings import Cut, Positive, Unit, Value
+from workbench.config._settings import Cut, Positive, Value
 from workbench.config._training import Kinds, Pooling, SetName, Suites, SupervisedConfig
 
 Architecture = Annotated[Literal["bi-encoder", "cross-encoder"], Value]
@@ -51,13 +51,14 @@ class CoSENTConfig(SupervisedConfig):
     """softmax: a bias in addition to W, as in sentence-transformers [CoSENT eq. 5]"""
 
     max_seq_length: Cut = 512
-    """training sentences (cross-encoder: both together) are cut at this length [CoSENT code]"""
+    """(tokens) training sentences (cross-encoder: both together) are cut at this length [CoSENT
+    code]"""
     train: SetName = "stsb-train"
     """training pairs (triplet: triplets too): a name or a file [CoSENT tab. II]"""
     suites: Suites = ["stsb-test"]
     """scored pairs reported at the end [CoSENT tab. IV]"""
-    batch_size: Annotated[int, Ge(2), Unit("pairs")] = 16
-    """pairs per step, over all processes [CoSENT sec. IV-C]"""
+    batch_size: Annotated[int, Ge(2)] = 16
+    """(pairs) pairs per step, over all processes [CoSENT sec. IV-C]"""
 
     @property
     def train_kinds(self) -> Kinds:

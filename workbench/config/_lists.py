@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from workbench.config._settings import Positive, Unit
+from workbench.config._settings import Positive
 from workbench.config._training import SetName, Suites, SupervisedConfig
 
 ListLoss = Literal["listnet", "listmle", "cosent", "approx_ndcg"]
@@ -27,17 +27,17 @@ class ListsConfig(SupervisedConfig):
     """listnet: divides gold, scaled to 0 to 1; the smaller, the more the best target counts
     [RankCSE tau_3]"""
 
-    train_limit: Annotated[int | None, Ge(1), Unit("queries")] = None
-    """train on the pairs of a seeded sample of this many queries (a target in four of them is one
-    too); none: all"""
+    train_limit: Annotated[int | None, Ge(1)] = None
+    """(queries) train on the pairs of a seeded sample of this many queries (a target in four of
+    them is one too); none: all"""
     train: SetName = "sick-train"
     """scored pairs; a sentence with four or more partners is a query [CoSENT tab. II]"""
     dev: SetName = "sick-trial"
     """[CoSENT tab. II]"""
     suites: Suites = ["sick-test"]
     """[CoSENT tab. IV]"""
-    batch_size: Annotated[int, Ge(1), Unit("queries")] = 8
-    """queries per step, each with all its targets, over all processes"""
+    batch_size: Annotated[int, Ge(1)] = 8
+    """(queries) queries per step, each with all its targets, over all processes"""
 
     @property
     def trains_on_queries(self) -> bool:

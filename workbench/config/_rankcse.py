@@ -6,10 +6,9 @@ import pydantic
 from annotated_types import MinLen
 
 from workbench.config._settings import (
-    Epochs,
+    Cut,
     Fraction,
     NonNegative,
-    OptionalCut,
     Positive,
 )
 from workbench.config._training import BatchSize, ContrastiveConfig, EncoderName, Folder, Pooling
@@ -25,7 +24,7 @@ class RankCSEConfig(ContrastiveConfig):
 
     batch_size: BatchSize = 128
     """[RankCSE table 9]"""
-    epochs: Epochs = 4.0
+    epochs: Positive = 4.0
     """[RankCSE app. A]"""
     warmup: Fraction = 0.05
     """[RankCSE app. A]"""
@@ -75,8 +74,8 @@ class RankCSEConfig(ContrastiveConfig):
     """teacher -> pooling, instead of that of its files or name"""
     teacher_template: dict[EncoderName, str] = {}
     """teacher -> template, for pooling mask"""
-    teacher_max_seq_length: OptionalCut = 32
-    """teachers cut sentences here, specials included, as the student does; none: never"""
+    teacher_max_seq_length: Cut | None = 32
+    """(tokens) teachers cut sentences here, specials included, as the student does; none: never"""
     cache: Folder | None = None
     """folder of cached teacher embeddings; none: WORKBENCH_CACHE, or the user's cache"""
 

@@ -6,12 +6,11 @@ import pydantic
 from annotated_types import Ge, Le, MinLen
 
 from workbench.config._settings import (
+    Cut,
     NonNegative,
-    OptionalCut,
     Positive,
     Seed,
     Share,
-    Unit,
 )
 from workbench.config._training import (
     ContrastiveConfig,
@@ -19,6 +18,7 @@ from workbench.config._training import (
     Folder,
     Pooling,
     SetName,
+    TrainingConfig,
     whole_encoder,
 )
 
@@ -41,15 +41,15 @@ class RankEncoderConfig(ContrastiveConfig):
     """pooling of E1; none: that of its files or name"""
     base_template: str | None = None
     """template of E1 for pooling mask; none: that of its files or name"""
-    base_max_seq_length: OptionalCut = 32
-    """E1 cuts training and corpus sentences here, specials included; none: never"""
+    base_max_seq_length: Cut | None = 32
+    """(tokens) E1 cuts training and corpus sentences here, specials included; none: never"""
     start: Literal["backbone", "base"] = "backbone"
     """start of E2: the setting encoder, or E1 (slightly worse in the paper) [RankEncoder footnote
     2]"""
     corpus: SetName | None = None
     """sentences that are ranked: a catalogue name or a file; none: those of the training set"""
-    corpus_size: Annotated[int, Ge(2), Unit("sentences")] = 100_000
-    """n: number of distinct sentences that are drawn [RankEncoder sec. 4.1]"""
+    corpus_size: Annotated[int, Ge(2)] = 100_000
+    """(sentences) n: number of distinct sentences that are drawn [RankEncoder sec. 4.1]"""
     corpus_seed: Seed = 0
     """seed of that draw; the run's own seed does not change the corpus"""
     similarity: Literal["exact", "gaussian"] = "exact"
@@ -98,13 +98,13 @@ class RankEncoderConfig(ContrastiveConfig):
     @property
     def checkpoints(self) -> list[str]:
         start = super().checkpoints if self.start == "backbone" else []
-        reads_base = self.reads_e1 and not _names_method(self.base)
+        reads_base = self.reads_e1 and _settings_of(self.base) is None
         return [*start, self.base] if reads_base else start
 
     @property
-    def runs_needed(self) -> list[tuple[str, str]]:
-        needs_run = self.reads_e1 and _names_method(self.base)
-        return [(self.base, self.base_profile)] if needs_run else []
+    def runs_needed(self) -> list[TrainingConfig]:
+        base = _settings_of(self.base) if self.reads_e1 else None
+        return [base.from_parameters(self.base_profile, self.seed)] if base else []
 
     def require_pooling(self, own: Pooling | None) -> None:
         if self.start == "backbone":  # E1 keeps its own pooling
@@ -113,7 +113,7 @@ class RankEncoderConfig(ContrastiveConfig):
     @pydantic.field_validator("base")
     @classmethod
     def _named_from_the_root(cls, base: str) -> str:
-        return base if _names_method(base) else whole_encoder(base)
+        return base if _settings_of(base) else whole_encoder(base)
 
     @pydantic.model_validator(mode="after")
     def _bounds_and_templates_fit(self) -> "RankEncoderConfig":
@@ -129,7 +129,8 @@ class RankEncoderConfig(ContrastiveConfig):
         return self
 
 
-def _names_method(name: str) -> bool:
+def _settings_of(name: str) -> type[TrainingConfig] | None:
+    """Return the settings' class of the method of this name, None for any other name."""
     from workbench.config import CONFIGS
 
-    return name in CONFIGS
+    return CONFIGS.get(name)

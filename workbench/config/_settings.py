@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, Lt, Unit
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from workbench.errors import SettingError, unknown_name
+from workbench.errors import SettingError, describe_problems, unknown_name
 from workbench.files import (
     OWN_FILES,
     checkpoint_checksum,
@@ -41,17 +41,16 @@ _PRESENT = {former: name for name, former in _FORMER.items()}
 # The settings whose values have former names; an encoder of such a name is another thing.
 _WITH_FORMER_VALUES = {"pooling", "base_pooling", "teacher_pooling", "architecture"}
 
+# (unit) meaning [source]
+_TEXT = re.compile(r"(?:\(([^)]*)\) )?(.*?) ?(?:\[([^\]]*)\])?$")
+
 Positive = Annotated[float, Gt(0)]
 NonNegative = Annotated[float, Ge(0)]
 Fraction = Annotated[float, Ge(0), Lt(1)]
 Count = Annotated[int, Ge(1)]
 Share = Annotated[float, Ge(0), Le(1)]
 Seed = Annotated[int, Ge(0), Lt(2**31)]
-Steps = Annotated[Count, Unit("steps")]
-Epochs = Annotated[Positive, Unit("epochs")]
-# Sentences are cut at so many tokens, specials included.
-Cut = Annotated[int, Ge(3), Unit("tokens")]
-OptionalCut = Annotated[int | None, Ge(3), Unit("tokens")]
+Cut = Annotated[int, Ge(3)]  # sentences are cut at so many tokens, specials included
 
 
 def current_value(value: Any) -> Any:
@@ -68,16 +67,22 @@ def parse_columns(text: Any) -> Any:
     Other values are returned as they are."""
     if not isinstance(text, str):
         return text
-    chosen = []
-    for part in filter(None, text.split(",")):
-        role, _, column = map(str.strip, part.partition("="))
-        if not role or not column:
-            raise SettingError(
-                f"--columns {text!r}: expected ROLE=COLUMN,..., for example "
-                "sentence1=left,score=grade"
-            )
-        chosen.append((role, column))
-    return unique_keys(chosen)
+    parts = filter(None, text.split(","))
+    return parse_pairs(parts, "ROLE=COLUMN, such as sentence1=left,score=grade")
+
+
+def parse_pairs(texts: Iterable[str], form: str) -> Values:
+    """Return texts NAME=VALUE as a dictionary.
+
+    Raises SettingError for a text of another form than `form` says, or a name given twice.
+    """
+    pairs = []
+    for text in texts:
+        name, equals, value = map(str.strip, text.partition("="))
+        if not name or not equals:
+            raise SettingError(f"{text!r} is not {form}")
+        pairs.append((name, value))
+    return unique_keys(pairs)
 
 
 FileColumns = Annotated[dict[str, str], BeforeValidator(parse_columns)]
@@ -97,9 +102,9 @@ def read_profiles(method: str) -> dict[str, Values]:
 class Settings(BaseModel):
     """Immutable, validated settings; every default is defined once, in a subclass.
 
-    The text under a setting is its meaning, and in square brackets its source: the place where a
-    paper, or its code, gives the value; a setting without one is this project's choice. The
-    annotation has the allowed values and the unit."""
+    The text under a setting is its unit in parentheses, its meaning, and in square brackets its
+    source: the place where a paper, or its code, gives the value; a setting without one is this
+    project's choice. The annotation has the allowed values."""
 
     model_config = ConfigDict(
         frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True
@@ -148,11 +153,7 @@ class Settings(BaseModel):
         try:
             super().__init__(**named)
         except ValidationError as error:
-            raise SettingError("\n".join(map(_describe_error, error.errors()))) from None
-        for name, value in given.items():
-            # Pydantic reads True as 1.
-            if isinstance(value, bool) and not isinstance(getattr(self, name), bool):
-                raise SettingError(f"{name}: a truth value is not allowed here (got {value})")
+            raise SettingError("\n".join(describe_problems(error))) from None
         # Settings that the profile set do not count as set by the user.
         self.model_fields_set.intersection_update(given)
 
@@ -210,14 +211,11 @@ class Settings(BaseModel):
         """
         contents = self.contents()
         names = {path: _identity(path, checksum) for path, checksum in contents.items()}
-        fields = type(self).model_fields
-        # So that runs made before a setting was added keep their names.
-        added = self.added & fields.keys()
-        unchanged = {name for name in added if getattr(self, name) == fields[name].default}
+        counting = self.model_dump(mode="json", exclude=self.outside_digest | self.added)
+        # Runs made before a setting was added keep their names.
+        counting |= self.model_dump(mode="json", include=self.added, exclude_defaults=True)
         counted = {}
-        for name, value in self.model_dump(
-            mode="json", exclude=self.outside_digest | unchanged
-        ).items():
+        for name, value in counting.items():
             others = names | _FORMER if name in _WITH_FORMER_VALUES else names
             counted[_FORMER.get(name, name)] = _rename(value, others)
         text = json.dumps([self.method, counted], sort_keys=True)
@@ -254,8 +252,13 @@ class Settings(BaseModel):
         return paths
 
     @property
-    def runs_needed(self) -> list[tuple[str, str]]:
-        """Method and profile of the runs of the same seed that must be trained first."""
+    def overrides(self) -> Values:
+        """The settings that were given, without profile and seed, as JSON has them."""
+        return self.model_dump(mode="json", exclude_unset=True, exclude={"profile", "seed"})
+
+    @property
+    def runs_needed(self) -> list[Any]:
+        """Settings of the runs of the same seed that must be trained first."""
         return []
 
     def changed(self) -> Values:
@@ -275,12 +278,12 @@ class Settings(BaseModel):
         is_paper = self.profile.startswith("paper")
         rows = []
         for name, field in type(self).model_fields.items():
-            meaning, source = _split_text(field)
+            unit, meaning, source = _split_text(field)
             # A setting that a subclass declares again, with another default, keeps its meaning.
             for parent in type(self).__mro__:
                 inherited = getattr(parent, "model_fields", {}).get(name)
                 if inherited and not meaning:
-                    meaning, _ = _split_text(inherited)
+                    unit, meaning, _ = _split_text(inherited)
             if name in changed:
                 source = "set for this run"
             elif name in of_profile and not is_paper:
@@ -288,7 +291,7 @@ class Settings(BaseModel):
             row = {
                 "setting": name,
                 "value": getattr(self, name),
-                "unit": "".join(mark.unit for mark in field.metadata if isinstance(mark, Unit)),
+                "unit": unit,
                 "allowed": _describe_schema(schemas[name]),
                 "meaning": meaning,
                 "source": source,
@@ -351,9 +354,11 @@ def read_value(value: Any, annotation: Any) -> Any:
 
     Commands, sweeps, their files and notebooks all read values here, so that a text means the same
     in each."""
+    kinds = {get_origin(kind) or kind for kind in (annotation, *get_args(annotation))}
+    if isinstance(value, bool) and bool not in kinds:
+        return str(value)  # pydantic reads True as 1, and refuses "True" as a number
     if not isinstance(value, str):
         return value
-    kinds = {get_origin(kind) or kind for kind in (annotation, *get_args(annotation))}
     if type(None) in kinds and value.lower() in ("none", "null", ""):
         return None
     if not kinds & {list, dict}:
@@ -413,19 +418,11 @@ def setting_text(value: Any) -> str:
     return json.dumps(value).removesuffix(".0")
 
 
-def _describe_error(error: Any) -> str:
-    """Return an error of pydantic with its setting, if it has one, and the value."""
-    text = error["msg"].removeprefix("Value error, ")
-    if not error["loc"]:
-        return text
-    return f"{error['loc'][0]}: {text} (got {error['input']!r})"
-
-
-def _split_text(field: FieldInfo) -> tuple[str, str]:
-    """Return meaning and source of a setting, from the text under it."""
+def _split_text(field: FieldInfo) -> tuple[str, str, str]:
+    """Return unit, meaning and source of a setting, from the text under it."""
     text = " ".join((field.description or "").split())
-    meaning, source = re.findall(r"(.*?) ?(?:\[([^\]]*)\])?$", text)[0]
-    return meaning, source or "our choice"
+    unit, meaning, source = _TEXT.findall(text)[0]
+    return unit, meaning, source or "our choice"
 
 
 def _describe_schema(schema: Values) -> str:

@@ -11,15 +11,12 @@ from annotated_types import Ge, MinLen
 from workbench.config._settings import (
     Count,
     Cut,
-    Epochs,
     FileColumns,
     Fraction,
     NonNegative,
     Positive,
     Settings,
     Share,
-    Steps,
-    Unit,
     Value,
     Values,
     setting_text,
@@ -77,7 +74,7 @@ Suites = Annotated[list[SetName], MinLen(1)]
 Kinds = tuple[str, ...]  # of data sets
 # Setting -> the datasets that it names, and the kinds that it accepts.
 DataSets = dict[str, tuple[list[str], Kinds]]
-BatchSize = Annotated[int, Ge(2), Unit("sentences")]
+BatchSize = Annotated[int, Ge(2)]
 Positives = Literal["dropout", "crop"]
 
 
@@ -92,14 +89,14 @@ class TrainingConfig(Settings):
     pooling: Pooling = "cls"
     """how token states become one sentence vector [SimCSE sec. 6.3]"""
     max_seq_length: Cut = 32
-    """training sentences are cut here, specials included"""
+    """(tokens) training sentences are cut here, specials included"""
     dropout: Fraction | None = None
     """dropout rate of the backbone in training; none: the checkpoint's, or 0.1 if that is 0 and
     views need it [SimCSE table 2]"""
     train: SetName = "wiki1m"
     """training set: a catalogue name or a file [SimCSE sec. 6]"""
-    train_limit: Annotated[int | None, Ge(2), Unit("examples")] = None
-    """train on a seeded sample of this many examples; none: all"""
+    train_limit: Annotated[int | None, Ge(2)] = None
+    """(examples) train on a seeded sample of this many examples; none: all"""
     dev: SetName = "stsb-dev"
     """scored pairs that choose the checkpoint; by the mean over several sets of the catalogue:
     stsb-dev+sick-trial [SimCSE sec. 6.1]"""
@@ -112,11 +109,11 @@ class TrainingConfig(Settings):
     revisions: dict[str, str] = {}
     """hub id of an encoder -> git revision"""
     batch_size: BatchSize = 64
-    """sentences per step, over all processes [SimCSE app. A]"""
-    epochs: Epochs = 1.0
-    """passes over the training set [SimCSE app. A]"""
-    max_steps: Annotated[Count | None, Unit("steps")] = None
-    """stop after this many steps; none: after epochs"""
+    """(sentences) sentences per step, over all processes [SimCSE app. A]"""
+    epochs: Positive = 1.0
+    """(epochs) passes over the training set [SimCSE app. A]"""
+    max_steps: Count | None = None
+    """(steps) stop after this many steps; none: after epochs"""
     learning_rate: Positive = 3e-5
     """AdamW's peak step size; it decays linearly to 0 [SimCSE app. A]"""
     weight_decay: NonNegative = 0.0
@@ -125,33 +122,34 @@ class TrainingConfig(Settings):
     """share of the steps in which the learning rate rises linearly from 0"""
     max_grad_norm: Positive = 1.0
     """gradients are scaled down to this norm"""
-    eval_steps: Steps = 125
-    """steps between two evaluations on dev"""
-    patience: Annotated[Count | None, Unit("evaluations")] = None
-    """training ends after this many evaluations without a better dev Spearman; none: never early"""
+    eval_steps: Count = 125
+    """(steps) steps between two evaluations on dev"""
+    patience: Count | None = None
+    """(evaluations) training ends after this many evaluations without a better dev Spearman; none:
+    never early"""
     keep_start: bool = False
     """the start may be kept too, if no step is better on dev; true by default if train or dev is a
     file of your own"""
-    stop_below_start: Annotated[NonNegative | None, Unit("Spearman x 100")] = None
-    """training ends if dev is so far below the start in three evaluations; none: never; 3 if train
-    or dev is a file"""
-    save_steps: Steps = 500
-    """steps between two saved training states, from which an interrupted run continues"""
-    logging_steps: Steps = 10
-    """steps between two logged losses"""
+    stop_below_start: NonNegative | None = None
+    """(Spearman x 100) training ends if dev is so far below the start in three evaluations; none:
+    never; 3 if train or dev is a file"""
+    save_steps: Count = 500
+    """(steps) steps between two saved training states, from which an interrupted run continues"""
+    logging_steps: Count = 10
+    """(steps) steps between two logged losses"""
     report_to: Literal["tensorboard", "trackio", "wandb", "mlflow"] | None = None
     """experiment tracker that also gets the rows of a run's history"""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """auto: steps and dev in bf16 if the hardware multiplies it fast, all else in fp32; fp16 needs
     a GPU"""
     cuda_graphs: bool = False
-    """a GPU replays recorded steps, which saves the launch of each kernel; false: docs/gpu.md says
-    what was measured"""
-    mini_batch_size: Annotated[Count | None, Unit("texts")] = None
-    """texts that the encoder reads at a time, each chunk twice: the whole batch's loss in the
-    memory of one chunk"""
-    mini_batch_tokens: Annotated[Count | None, Unit("tokens")] = None
-    """the same by tokens: at most this many in a chunk, or one text"""
+    """a GPU replays recorded steps, which saves the launch of each kernel; docs/gpu.md says what
+    was measured"""
+    mini_batch_size: Count | None = None
+    """(texts) texts that the encoder reads at a time, each chunk twice: the whole batch's loss in
+    the memory of one chunk"""
+    mini_batch_tokens: Count | None = None
+    """(tokens) the same by tokens: at most this many in a chunk, or one text"""
     num_processes: Count = 1
     """training processes (one per GPU); each takes an equal share of the batch"""
 
@@ -171,20 +169,17 @@ class TrainingConfig(Settings):
 
     @property
     def recipe(self) -> str:
-        """Lines on settings that the start or own data changed, otherwise an empty text."""
+        """Text on settings that the start or own data changed; empty if there are none."""
         changed = self.changed()
         usual = self.profile_values(self.profile)
         chosen = self.profile_values(self.profile, dict(self))
-        stop = f"stop_below_start is {self.stop_below_start}"
-        reasons = {
-            "learning_rate": f"{self.encoder} is not an encoder of the bundled world",
-            "keep_start": f"train or dev is your own file, and {stop}",
-        }
-        lines = []
-        for name, reason in reasons.items():
-            if chosen.get(name) != usual.get(name) and name not in changed:
-                lines.append(f"{name} is {setting_text(chosen[name])}, as {reason}")
-        return "\n".join(lines)
+        texts = [
+            f"{name} is {setting_text(value)}"
+            for name, value in chosen.items()
+            if value != usual.get(name) and name not in changed
+        ]
+        reason = "for an encoder that is not of the bundled world, or for your own data"
+        return f"{', '.join(texts)}: {reason}" if texts else ""
 
     @property
     def train_kinds(self) -> Kinds:
@@ -219,10 +214,9 @@ class TrainingConfig(Settings):
         """Raise SettingError if a default would silently replace the start's own pooling."""
         if own in (None, self.pooling) or "pooling" in self.model_fields_set:
             return
-        start = self.profile_values(self.profile)
-        usual = type(self).model_fields["encoder"].default
         # A profile may choose the pooling of its own encoder.
-        if "pooling" in start and self.encoder == start.get("encoder", usual):
+        of_profile = self.profile_values(self.profile)
+        if "pooling" in of_profile and "encoder" not in self.changed():
             return
         raise SettingError(
             f"pooling: the files or the name of {self.encoder} say {own!r}, the default of "
@@ -245,7 +239,7 @@ class SupervisedConfig(TrainingConfig):
 
     pooling: Pooling = "mean"
     """[CoSENT sec. IV-C]"""
-    epochs: Epochs = 4.0
+    epochs: Positive = 4.0
     """[CoSENT sec. IV-C]"""
     learning_rate: Positive = 2e-5
     """[CoSENT sec. IV-C]"""

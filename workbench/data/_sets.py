@@ -90,8 +90,7 @@ class Pairs(_Rows):
 
     def __post_init__(self) -> None:
         for row in np.flatnonzero(~np.isfinite(self.gold)):
-            wrong = self.gold[row]
-            raise DataError(f"{self.name}: gold of row {row} is {wrong}; it must be finite")
+            raise DataError(f"{self.name}: gold of row {row} is {self.gold[row]}, not finite")
 
     @property
     def summary(self) -> str:

@@ -7,12 +7,13 @@ import io
 import json
 import math
 import re
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain, islice, pairwise, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ _TABLE_LINE = re.compile(
     | [^\s\d],-?\d*\.?\d+\s*$  # a text, then a number""",
     re.VERBOSE,
 )
+_DECIMAL_COMMA = re.compile(r"\s*(-?\d*,?\d+(e[+-]?\d+)?)?\s*", re.IGNORECASE)
 _HEADER_LINE = re.compile(
     r"sentences?|text|(sent\w*|text\w*|anchor|query|premise|question\w*|label|score|id)(,\w+)+",
     re.ASCII | re.IGNORECASE,
@@ -55,7 +57,7 @@ class Table:
     columns: Texts
     where: str
     checksum: str  # sha256 of the content
-    lines: Sequence[int] = ()
+    lines: Any = range(sys.maxsize)  # by default the numbers of the rows
     unit: str = "row"  # what `lines` counts
     cells: Mapping[str, list[Any]] = field(default_factory=dict)  # of a source that has types
     note: str = ""  # how the rows were made
@@ -73,16 +75,14 @@ class Table:
         """Raise DataError with the first row of a column whose cell is neither text nor missing."""
         for row, cell in enumerate(self.cells.get(column, ())):
             if not isinstance(cell, str):
-                start = str(cell)[:40]
                 raise DataError(
-                    f"{self.at(row)}: {column} is {start!r} ({type(cell).__name__}), not text; "
-                    "write one text per cell, a number in quotes"
+                    f"{self.at(row)}: {column} is {str(cell)!r:.42} ({type(cell).__name__}), not "
+                    "text; write one text per cell, a number in quotes"
                 )
 
     def at(self, row: int) -> str:
         """Return the place of a row, for an error."""
-        number = self.lines[row] if self.lines else row
-        return f"{self.where}, {self.unit} {number}"
+        return f"{self.where}, {self.unit} {self.lines[row]}"
 
     def numbers(self, column: str) -> list[float]:
         """Return the cells of a column as finite numbers; nan for a cell that is none."""
@@ -90,7 +90,7 @@ class Table:
 
     def is_numeric(self, column: str) -> bool:
         """Return whether every cell of a column is a number."""
-        return all(map(_is_number, self.columns[column]))
+        return not any(math.isnan(to_number(text)) for text in self.columns[column])
 
     def has_lists(self, *columns: str) -> bool:
         """Return whether a cell of these columns is a list."""
@@ -101,21 +101,19 @@ class Table:
         """Return a row for each positive with each negative, if a column holds lists of texts."""
         if not self.has_lists(positive, negative):
             return self
-        frame: Any = pd.DataFrame(self.cells, dtype=object)
-        for name in (positive, negative):
-            frame = frame.explode(name)
-            texts = frame[name].fillna("").astype(str)
-            frame = frame[texts != ""]
-        if frame.empty:
+        rows: Any = pd.DataFrame(self.cells, self.lines, dtype=object)
+        rows = rows.explode(positive).explode(negative)
+        texts = rows[[positive, negative]].fillna("").astype(str)
+        rows = rows[(texts != "").all(axis=1)]
+        if rows.empty:
             raise DataError(
                 f"{self.where}: no row has both a text in {positive} and one in {negative}"
             )
-        used = frame.index.nunique()
+        # Exploding repeats the line of a row.
+        used = rows.index.nunique()
         left_out = f"{len(self) - used} rows without {positive} or {negative} left out"
-        note = f"{len(frame)} triplets of the lists in {used} rows ({left_out})"
-        # Exploding repeats the index of a row, which so leads back to its line.
-        lines = [self.lines[row] for row in frame.index]
-        return replace(table_of(frame, self.where), lines=lines, unit=self.unit, note=note)
+        note = f"{len(rows)} triplets of the lists in {used} rows ({left_out})"
+        return replace(table_of(rows, self.where, self.unit), note=note)
 
 
 def read_table(path: Path) -> Table:
@@ -142,8 +140,8 @@ def own_file(name: str | Path) -> Path | None:
         if not path.is_file():
             raise DataError(f"{path}: no such regular file in {Path.cwd()}")
         return path
-    is_other_file = path.name.lower().endswith((*OWN_FILES, ".json", ".xlsx", ".xls"))
-    if is_other_file or "/" in str(name):
+    # No set has such a name.
+    if "." in path.name or "/" in str(name):
         raise DataError(
             f"{name}: expected .txt, .csv, .tsv, .jsonl (also .gz) or .parquet, in lower case; "
             "convert the file, or rename it"
@@ -168,19 +166,11 @@ def _read_file(path: Path, _checksum: str) -> Table:
     if ending == "jsonl":
         return _read_objects(text, path)
     if ending == "txt":
-        columns = {"sentence": _read_lines(text, path)}
-        lines = range(1, len(columns["sentence"]) + 1)
-        checksum = text_checksum(text)
-    else:
-        columns, lines = _read_delimited(text, path, ending)
-        checksum = text_checksum(table_content(columns))
-    if len(columns) == 1 and "\r" in text:  # is such a row one text, or two?
-        line = text.partition("\r")[0].count("\n") + 1
-        raise DataError(
-            f"{path}, line {line}: a carriage return (Mac line end), where other rows end with a "
-            "line feed; save the file with one kind of line end"
-        )
-    return Table(columns, str(path), checksum, lines, "line")
+        sentences = _read_lines(text, path)
+        lines = range(1, len(sentences) + 1)
+        return Table({"sentence": sentences}, str(path), text_checksum(text), lines, "line")
+    columns, lines = _read_delimited(text, path, ending)
+    return Table(columns, str(path), text_checksum(table_content(columns)), lines, "line")
 
 
 def _read_parquet(path: Path) -> Table:
@@ -206,8 +196,8 @@ def _read_objects(text: str, path: Path) -> Table:
                 f"{path}, line {number}: not a JSON object ({problem}); write one per line"
             ) from None
     # As objects: otherwise the label 1 becomes 1.0 if another line has none.
-    frame = pd.DataFrame([*rows.values()], dtype=object)
-    return table_of(frame, str(path), [*rows])
+    frame = pd.DataFrame([*rows.values()], [*rows], dtype=object)
+    return table_of(frame, str(path), "line")
 
 
 def _read_lines(text: str, path: Path) -> list[str]:
@@ -215,10 +205,10 @@ def _read_lines(text: str, path: Path) -> list[str]:
 
     Raises DataError for a header or a table, which would be trained on."""
     lines = text.removesuffix("\n").split("\n")
-    first = islice(filter(str.strip, lines), 1000)
-    in_table = [_TABLE_LINE.search(line) is not None for line in first]
+    first = list(islice(filter(str.strip, lines), 1000))
+    in_table = list(filter(_TABLE_LINE.search, first))
     # One line alone may be an odd sentence.
-    is_table = len(in_table) > 1 and sum(in_table) > len(in_table) / 2
+    is_table = len(in_table) > max(1, len(first) / 2)
     if is_table or _HEADER_LINE.fullmatch(lines[0].strip()):
         raise DataError(
             f"{path}: line 1, {lines[0][:60]!r}, reads as a header or a table; rename the file to "
@@ -231,15 +221,14 @@ def _read_delimited(text: str, path: Path, ending: str) -> tuple[Texts, Sequence
     """Return the columns of a .csv or .tsv, and the line of each row."""
     stated = re.match(r'"?sep=(.)"?\n(?=.)', text)  # Excel's line above the header
     delimiter = stated[1] if stated else _find_delimiter(text, ending)
-    if delimiter == "\t" and not _uses_quotes(text):
-        records = _parse_plain(text)
-    else:
-        records = _parse_quoted(text, path, delimiter)
+    records = _parse_tabs(text, path) if delimiter == "\t" else _parse_quoted(text, path, delimiter)
     if stated:
         del records[1]
     columns, lines = _make_columns(records, path, delimiter)
-    for name, texts in columns.items():
-        columns[name] = list(map(_one_line, texts))
+    # Where a comma does not separate cells, it may be that of a decimal.
+    for name, texts in columns.items() if delimiter in ";\t" else ():
+        if all(map(_DECIMAL_COMMA.fullmatch, texts)):
+            columns[name] = [text.replace(",", ".") for text in texts]
     return columns, lines
 
 
@@ -256,11 +245,9 @@ def read_text(path: Path) -> str:
     if not content or content.isspace():
         raise DataError(f"{path}: the file is empty")
     content = content.removeprefix(codecs.BOM_UTF8)
-    if b"\r" in content:
-        content = re.sub(rb"\r+\n", b"\n", content)
-        # A header or a first sentence that ends with CR alone, as in Excel for Mac: all rows do.
-        if b"\r" in content.partition(b"\n")[0]:
-            content = content.replace(b"\r", b"\n")
+    # Line ends of Windows, those that were converted twice, and of a Mac.
+    for line_end in (b"\r\r\n", b"\r\n", b"\r"):
+        content = content.replace(line_end, b"\n")
     wrong = content.find(b"\0")  # perhaps UTF-16 without its mark
     try:
         text = content.decode()
@@ -278,14 +265,13 @@ def read_text(path: Path) -> str:
 
 def _find_delimiter(text: str, ending: str) -> str:
     """Return the delimiter of the header that most of the first lines have as often as it."""
-    header, *others = text.split("\n", 20)[:20]
-
-    def agreement(delimiter: str) -> tuple[int, int]:
-        count = header.count(delimiter)
-        equal = sum(line.count(delimiter) == count for line in others)
-        return (equal, count) if count else (-1, 0)
-
-    return max(_DELIMITERS[ending], key=agreement)
+    lines = text.split("\n", 20)[:20]
+    rank = {}
+    for delimiter in _DELIMITERS[ending]:
+        counts = [line.count(delimiter) for line in lines]
+        in_header = counts[0]
+        rank[delimiter] = in_header > 0, counts.count(in_header), in_header
+    return max(rank, key=lambda delimiter: rank[delimiter])
 
 
 def _parse_plain(text: str) -> Records:
@@ -294,17 +280,32 @@ def _parse_plain(text: str) -> Records:
     return {number: line.split("\t") for number, line in enumerate(lines, 1)}
 
 
+def _parse_tabs(text: str, path: Path) -> Records:
+    """Return line -> record of tab-separated text, which may quote its fields as spreadsheets do.
+
+    Then all rows have as many fields as the header, and a quote in the header, a doubled one, or a
+    tab or line break in a field shows it. Otherwise a quote is text."""
+    plain = _parse_plain(text)
+    try:
+        quoted = _parse_quoted(text, path, "\t")
+    except DataError:
+        return plain
+    header = text.partition("\n")[0]
+    fields = chain.from_iterable(quoted.values())
+    is_evident = '"' in header or '""' in text or any(map(re.compile(r"[\t\n]").search, fields))
+    is_even = len({len(record) for record in quoted.values() if any(record)}) == 1
+    return quoted if is_evident and is_even else plain
+
+
 def _parse_quoted(text: str, path: Path, delimiter: str) -> Records:
     """Return first line -> record of delimited text whose fields may be in quotes.
 
     Raises DataError with the lines of a field that begins with a quote and does not end with one,
     and of one that joins what reads as several rows.
     """
-    # The csv module takes a carriage return outside of quotes for the end of a row; here it is
-    # white space.
-    plain = text.replace("\r", " ")
-    # It refuses a space between a closing quote and the delimiter, as in aligned columns.
-    plain = re.sub(rf'"(?<=[^"\n{delimiter}]") +(?=[\n{delimiter}])', '"', plain)
+    # The csv module refuses a space between a closing quote and the delimiter, as in aligned
+    # columns.
+    plain = re.sub(rf'"(?<=[^"\n{delimiter}]") +(?=[\n{delimiter}])', '"', text)
     csv.field_size_limit(max(len(text), csv.field_size_limit()))  # by default 131,072 characters
     source = io.StringIO(plain, newline="\n")
     reader = csv.reader(source, delimiter=delimiter, skipinitialspace=True, strict=True)
@@ -319,30 +320,19 @@ def _parse_quoted(text: str, path: Path, delimiter: str) -> Records:
             f"{path}, line {start}: a field begins with a quote and does not end with one (line "
             f"{reader.line_num}: {problem}); {_QUOTING}"
         ) from None
-    _refuse_merged_rows(text, path, delimiter, records)
-    return records
-
-
-def _refuse_merged_rows(text: str, path: Path, delimiter: str, records: Records) -> None:
-    """Raise DataError for a record whose lines all read as rows of their own if quotes are text.
-
-    Rows have numbers in the same columns. If they have none, all lines of the file must have as
-    many fields."""
     width = max(map(len, records.values()))
-    lines = text.removesuffix("\n").split("\n")
-    is_even = len({line.count(delimiter) for line in lines if line}) == 1
-    for start, end in pairwise([*records, len(lines) + 1]):
-        if end == start + 1:
-            continue
-        rows = [line.split(delimiter) for line in lines[start - 1 : end - 1]]
-        # Which fields of a row are numbers.
-        shape, *others = {tuple(map(_is_number, row)) for row in rows}
-        are_rows = not others and len(shape) == width > 1
-        if are_rows and (is_even or any(shape)):
+    for start, record in records.items():
+        content = "".join(record)
+        breaks = content.count("\n")
+        # Rows that a quote joins have the delimiters of all; prose has a space after a comma.
+        delimiters = content.count(delimiter) + len(record) - 1
+        are_rows = delimiters == (breaks + 1) * (width - 1)
+        if breaks and are_rows and delimiter in content and f"{delimiter} " not in content:
             raise DataError(
-                f"{path}, line {start}: a quote joins it with the lines up to {end - 1}, which "
-                f"read as rows of their own; {_QUOTING}"
+                f"{path}, line {start}: a quote joins it with the lines up to {start + breaks}, "
+                f"which read as rows of their own; {_QUOTING}"
             )
+    return records
 
 
 def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, Sequence[int]]:
@@ -363,7 +353,7 @@ def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, 
         raise DataError(f"{path}: the file has a header ({', '.join(names)}) but no rows")
     # Fields that a short row lacks are empty.
     columns = zip_longest(names, *records.values(), fillvalue="")
-    return {name: texts for name, *texts in columns}, list(records)
+    return {name: list(map(_one_line, texts)) for name, *texts in columns}, list(records)
 
 
 def _require_distinct(names: Sequence[str], where: str) -> None:
@@ -374,29 +364,10 @@ def _require_distinct(names: Sequence[str], where: str) -> None:
         )
 
 
-def _uses_quotes(text: str) -> bool:
-    """Return whether a tab-separated file quotes its fields as spreadsheets do.
-
-    All fields that begin with a quote end with one, and the header, a doubled quote or a line break
-    is quoted. If all lines have as many tabs, no field contains a line break. Otherwise a quote is
-    text."""
-    if '"' not in text:
-        return False
-    tabs = {line.count("\t") for line in text.split("\n") if line}
-    excluded = r"\t\n" if len(tabs) == 1 else ""
-    begins = r'(?<![^\t\n])"'
-    whole_field = rf'{begins}(?:[^"{excluded}]|"")*"(?![^\t\n])'
-    quoted = [each[1:-1] for each in re.findall(whole_field, text)]
-    in_header = '"' in text.partition("\n")[0]
-    is_evident = in_header or any(re.search(r'""|[\t\n]', inner) for inner in quoted)
-    rest = re.sub(whole_field, "", text)
-    return is_evident and not re.search(begins, rest)
-
-
-def table_of(source: Any, where: str, lines: Sequence[int] = ()) -> Table:
+def table_of(source: Any, where: str, unit: str = "row") -> Table:
     """Return a DataFrame, a datasets.Dataset or a mapping of columns as columns of text.
 
-    A missing cell is ""."""
+    A missing cell is "". The index of a DataFrame counts its `unit`."""
     is_dataset = not isinstance(source, (Mapping, pd.DataFrame))
     frame: Any = source.to_pandas() if is_dataset else pd.DataFrame(source)
     if not frame.size:
@@ -407,9 +378,7 @@ def table_of(source: Any, where: str, lines: Sequence[int] = ()) -> Table:
     cells = frame.set_axis(names, axis=1).to_dict("list")
     texts = {name: list(map(_cell_text, values)) for name, values in cells.items()}
     contents = ["\n".join([name, *values, ""]) for name, values in texts.items()]
-    unit = "line" if lines else "row"
-    rows = lines or range(len(frame))
-    return Table(texts, where, text_checksum(*contents), rows, unit, cells)
+    return Table(texts, where, text_checksum(*contents), frame.index, unit, cells)
 
 
 def _cell_text(cell: Any) -> str:
@@ -424,10 +393,6 @@ def to_number(text: str) -> float:
     except ValueError:
         return math.nan
     return number if math.isfinite(number) else math.nan
-
-
-def _is_number(text: str) -> bool:
-    return not math.isnan(to_number(text))
 
 
 def _one_line(text: str) -> str:

@@ -11,6 +11,7 @@ from torch import Tensor
 from workbench.encoder._model import Encoder
 from workbench.encoder._saving import Card, save_checkpoint, write_card
 from workbench.encoder._tokens import apply_by_length
+from workbench.encoder._vectors import require_finite
 from workbench.errors import EncoderError
 from workbench.losses import PairScores
 
@@ -52,19 +53,16 @@ class CrossEncoder(Encoder):
         # An empty sentence becomes a space, as in `encode`.
         first = [text or " " for text in sentence1]
         second = [text or " " for text in sentence2]
+        scores = torch.empty(len(first))
         columns = self._pair_tokens(first, second, self.max_seq_length) if first else {}
-        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        lengths = np.array([len(row["input_ids"]) for row in rows], dtype=np.int64)
+        lengths = np.array([len(row) for row in columns.get("input_ids", [])], dtype=np.int64)
 
         def batch_of(index: np.ndarray) -> Mapping[str, Tensor]:
-            return self.tokenizer.pad([rows[i] for i in index], return_tensors="pt")
+            rows = {name: [column[row] for row in index] for name, column in columns.items()}
+            return self.tokenizer.pad(rows, return_tensors="pt")
 
-        scores = torch.empty(len(first))
         self._compute(scores, lengths, batch_size, batch_of)
-        if not bool(scores.isfinite().all()):
-            raise EncoderError(
-                f"some scores of {self.source} are not finite: its weights are broken"
-            )
+        require_finite(scores, self.source, "score of pair")
         return scores.double().numpy()
 
     def encode(self, *_: Any, **__: Any) -> NoReturn:

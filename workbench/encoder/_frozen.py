@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
@@ -19,8 +18,9 @@ from workbench.checkpoints import Checkpoint, EncodingSpec, check_architectures
 from workbench.encoder._loading import weights_checksum
 from workbench.encoder._model import Encoder
 from workbench.encoder._trial import refuse
+from workbench.encoder._vectors import require_finite
 from workbench.errors import EncoderError
-from workbench.files import text_checksum
+from workbench.losses import Vectors
 
 
 class FrozenEncoder:
@@ -29,7 +29,7 @@ class FrozenEncoder:
     model: nn.Module
     dimension: int
     _embed: Callable[..., Tensor]
-    _usage: Callable[[], list[Any]]  # everything besides the weights that decides an embedding
+    usage: Callable[[], list[Any]]  # everything besides the weights that decides an embedding
     similarity_name = "cosine"
     similarity = staticmethod(Encoder.similarity)
 
@@ -41,10 +41,6 @@ class FrozenEncoder:
         """Return the sha256 of the weights."""
         return weights_checksum(self.model)
 
-    def fingerprint(self) -> str:
-        """Return the sha256 of everything that decides an embedding."""
-        return text_checksum(json.dumps([self.checksum, *self._usage()], default=str))
-
     def encode(
         self,
         sentences: Sequence[str] | str,
@@ -52,7 +48,7 @@ class FrozenEncoder:
         *,
         normalize_embeddings: bool = True,
         **prompt: str,
-    ) -> Float[Tensor, "*n d"]:
+    ) -> Vectors:
         """Return unit rows, float32, on the CPU.
 
         prompt: `prompt` or `prompt_name` of a SentenceTransformer.
@@ -61,10 +57,7 @@ class FrozenEncoder:
         texts = [sentences] if is_one else list(sentences)
         with torch.no_grad():
             vectors = self._embed(texts, batch_size, **prompt).float().cpu()
-        if not bool(vectors.isfinite().all()):
-            raise EncoderError(
-                f"{self.source} gives vectors that are not finite; its weights are broken"
-            )
+        require_finite(vectors, self.source, "vector of sentence")
         if normalize_embeddings:
             vectors = functional.normalize(vectors, dim=1)
         return vectors[0] if is_one else vectors
@@ -111,7 +104,7 @@ class StaticEncoder(FrozenEncoder):
         kind = torch.long  # also of no token at all
         return self.model(torch.tensor(tokens, dtype=kind), torch.tensor(starts, dtype=kind))
 
-    def _usage(self) -> list[Any]:
+    def usage(self) -> list[Any]:
         return [self._tokenizer.to_str(), sorted(self._left_out)]
 
 
@@ -154,7 +147,7 @@ class SentenceTransformerEncoder(FrozenEncoder):
             **prompt,
         )
 
-    def _usage(self) -> list[Any]:
+    def usage(self) -> list[Any]:
         model = self.model
         tokenizer = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
         pipeline = tokenizer.to_str() if hasattr(tokenizer, "to_str") else repr(tokenizer)
@@ -167,7 +160,6 @@ def load_encoder(
     checkpoint: Checkpoint,
     spec: EncodingSpec | None,
     *,
-    kind: type[Encoder] = Encoder,
     device: str = "auto",
     **options: Any,
 ) -> Any:
@@ -176,4 +168,4 @@ def load_encoder(
         return StaticEncoder(checkpoint)
     if checkpoint.kind == "st":
         return SentenceTransformerEncoder(checkpoint, device)
-    return kind(checkpoint, spec or EncodingSpec("cls"), device=device, **options)
+    return Encoder(checkpoint, spec or EncodingSpec("cls"), device=device, **options)

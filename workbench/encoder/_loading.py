@@ -3,7 +3,6 @@
 import copy
 import hashlib
 import inspect
-import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -42,8 +41,7 @@ from workbench.checkpoints import (
 from workbench.encoder._tokens import token_ids
 from workbench.encoder._trial import TRIED, reads_padding, refuse
 from workbench.errors import EncoderError
-
-_LOG = logging.getLogger("workbench")
+from workbench.printing import LOG
 
 _LOCAL: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
 _COPY = "copy it again (a clone needs `git lfs pull`)"
@@ -120,7 +118,7 @@ def load_parts(
     with quiet():
         is_read = reads_padding(model.base_model, str(folder), short, padding, len(positions))
     if is_read:
-        _LOG.warning(
+        LOG.warning(
             "%s: padding takes part in %r models, so each text is encoded with others of "
             "its length alone",
             folder,
@@ -172,7 +170,7 @@ def load_mlm_head(checkpoint: Checkpoint) -> nn.Module:
     if type(config) in MODEL_FOR_MASKED_LM_MAPPING:
         model, is_random = _load_model(AutoModelForMaskedLM, folder, config)
         if is_random:
-            _LOG.warning(
+            LOG.warning(
                 "%s was saved without a masked language modelling head: it begins at random",
                 folder,
             )

@@ -1,10 +1,10 @@
 """The sentence encoder: sentences in, one vector each out."""
 
-import logging
+import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,24 +27,30 @@ from workbench.encoder._attention import (
     fast_dropout,
 )
 from workbench.encoder._hardware import HALF, choose_hardware
-from workbench.encoder._loading import load_dense, load_mlm_head, load_parts, load_weights
+from workbench.encoder._loading import (
+    load_dense,
+    load_parts,
+    load_weights,
+    weights_checksum,
+)
 from workbench.encoder._pooling import FIRST_LAYER, Template, pool
 from workbench.encoder._publishing import push_folder
 from workbench.encoder._saving import Card, replace_encoder, save_encoder
 from workbench.encoder._tokens import (
     TokenRows,
     apply_by_length,
-    length_sorted_batches,
     sentence_chunks,
     special_tokens,
     token_ids,
 )
-from workbench.encoder._vectors import number_sentences
+from workbench.encoder._vectors import number_sentences, require_finite
 from workbench.errors import EncoderError, did_you_mean
-from workbench.losses import Embeddings, Scores, full_precision
+from workbench.losses import Embeddings, Scores, Vectors, full_precision
+from workbench.printing import LOG
 
-_LOG = logging.getLogger("workbench")
 _CLS = EncodingSpec("cls")
+# Keys of a configuration that are no property of the model.
+_ORIGIN = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 _CPU_TOKENS = 1024  # padded tokens per batch on a CPU (benchmarks/encode.py)
 # Tensor cores work on multiples of 8; elsewhere the extra tokens would only cost.
 MULTIPLES = {"cuda": 8}
@@ -134,12 +140,11 @@ class Encoder(nn.Module):
         *,
         template: str | None = None,
         revision: str | None = None,
-        max_seq_length: int | None = None,
-        precision: str = "auto",
-        device: str = "auto",
-        dropout: float | None = None,
+        **options: Any,
     ) -> "Encoder":
         """Load the encoder of a checkpoint, in eval mode.
+
+        Options are max_seq_length, precision, device and dropout.
 
         Args:
             path_or_hub_id: A bundled name ("english-encoder", ...), a folder, a finished run's too,
@@ -170,19 +175,38 @@ class Encoder(nn.Module):
         checkpoint = find_checkpoint(str(path_or_hub_id), revision)
         # A cross-encoder has no pooling, so the parts that others lack do not matter to it.
         spec = None if cls._is_classifier else checkpoint.spec(pooling, template)
-        return cls(
-            checkpoint,
-            spec or _CLS,
-            train_length=train_length,
-            max_seq_length=max_seq_length,
-            precision=precision,
-            device=device,
-            dropout=dropout,
-        )
+        return cls(checkpoint, spec or _CLS, train_length=train_length, **options)
 
     @property
     def device(self) -> torch.device:
         return next(self.backbone.parameters()).device
+
+    @property
+    def checksum(self) -> str:
+        """The sha256 of its present weights."""
+        return weights_checksum(self)
+
+    def usage(self) -> list[Any]:
+        """Return everything besides the weights that decides an embedding."""
+        configuration = self.backbone.config.to_dict()
+        # Origin and the library that saved it decide nothing.
+        for name in _ORIGIN:
+            configuration.pop(name, None)
+        tokenizer = self.tokenizer
+        if tokenizer.is_fast:
+            pipeline: Any = json.loads(tokenizer.backend_tokenizer.to_str())
+            # The last call left these set.
+            for name in ("padding", "truncation"):
+                pipeline.pop(name, None)
+        else:
+            pipeline = [
+                type(tokenizer).__name__,
+                tokenizer.get_vocab(),
+                tokenizer.special_tokens_map,
+                tokenizer.init_kwargs,
+            ]
+        limits = [self.max_seq_length, self.precision]
+        return [configuration, pipeline, asdict(self.spec), *limits]
 
     def tokenize(
         self, sentences: Iterable[str], *, train_length: int | None = None
@@ -198,32 +222,31 @@ class Encoder(nn.Module):
         sentences: Iterable[str],
         *,
         train_length: int | None = None,
-        template: str | None = None,
+        second_template: str | None = None,
     ) -> TokenRows:
         """Tokenise many sentences, cut as in `tokenize`.
 
         `.batch(row numbers)` of the result is an input of `forward`.
-        template: another one than the encoder's own, for pooling "mask".
+        second_template: around the same sentences once more, after all rows; for pooling "mask".
         """
         limit = self.train_length if train_length is None else train_length
         if limit < 3:
             raise EncoderError(
                 f"train_length is {limit}: choose 3 or more, special tokens included"
             )
-        around = self._template
-        if template:
-            around = Template(replace(self.spec, template=template), self.tokenizer)
+        templates = [self._template]
+        if second_template:
+            second = replace(self.spec, template=second_template)
+            templates.append(Template(second, self.tokenizer))
         limit = min(limit, self.max_seq_length)
-        return self._cut_rows(sentences, limit, around, self.spec.prompt)[0]
+        return self._cut_rows(sentences, limit, templates, self.spec.prompt)[0]
 
     def bare_rows(self, sentences: Iterable[str]) -> TokenRows:
-        """Tokenise many sentences whole; each batch adds special tokens around its rows."""
+        """Tokenise many sentences whole, without special tokens."""
         chunks = (
             token_ids(self.tokenizer, texts, special=False) for texts in sentence_chunks(sentences)
         )
-        rows = TokenRows.gather(chunks, self.tokenizer.pad_token_id)
-        before, after = special_tokens(self.tokenizer)
-        return replace(rows, before=before, after=after)
+        return TokenRows.gather(chunks, self.tokenizer.pad_token_id)
 
     def _count_skipped(self, prompt: str) -> int:
         """Return how many tokens of a prompt, and special ones before it, the mean leaves out."""
@@ -233,13 +256,17 @@ class Encoder(nn.Module):
         return len(token_ids(self.tokenizer, [prompt])[0]) - len(after)
 
     def _cut_rows(
-        self, sentences: Iterable[str], limit: int, template: Template | None, prompt: str
+        self,
+        sentences: Iterable[str],
+        limit: int,
+        templates: Sequence[Template | None],
+        prompt: str,
     ) -> tuple[TokenRows, int]:
-        """Return the tokens of all sentences, cut at `limit`, and how many sentences were cut."""
+        """Return the tokens of all sentences in each template, cut, and how many were cut."""
         _, after = special_tokens(self.tokenizer)
         cut = 0
 
-        def cut_chunks() -> Iterator[list[list[int]]]:
+        def cut_chunks(template: Template | None) -> Iterator[list[list[int]]]:
             nonlocal cut
             for texts in sentence_chunks(sentences):
                 if template:
@@ -253,7 +280,8 @@ class Encoder(nn.Module):
                         rows[i] = template.cut(texts[i], limit) if template else [*head, *after]
                 yield rows
 
-        return TokenRows.gather(cut_chunks(), self.tokenizer.pad_token_id), cut
+        chunks = chain.from_iterable(map(cut_chunks, templates))
+        return TokenRows.gather(chunks, self.tokenizer.pad_token_id), cut
 
     def forward(self, batch: Mapping[str, Any]) -> Embeddings:
         """Return the pooled vectors of a batch from `tokenize`, with gradient, not normalised."""
@@ -272,15 +300,8 @@ class Encoder(nn.Module):
         return self.backbone.pooler(vectors.unsqueeze(1)) if self.pooling == "pooler" else vectors
 
     def token_states(self, batch: Mapping[str, Any]) -> Float[Tensor, "n l d"]:
-        """Return the last layer's state of every token, with gradient: the input of `mlm_head`."""
+        """Return the last layer's state of every token, with gradient: `load_mlm_head` reads it."""
         return self._hidden_states(batch)[2][-1]
-
-    def mlm_head(self) -> nn.Module:
-        """Load the checkpoint's head of a masked language model, from `token_states` to words.
-
-        Raises EncoderError if its kind has none.
-        """
-        return load_mlm_head(self.checkpoint)
 
     def _hidden_states(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor, Sequence[Tensor]]:
         """Return ids, mask and hidden states of a batch, on the encoder's device."""
@@ -336,7 +357,7 @@ class Encoder(nn.Module):
         normalize_embeddings: bool = True,
         prompt_name: str | None = None,
         prompt: str | None = None,
-    ) -> Float[Tensor, "*n d"]:
+    ) -> Vectors:
         """Return one unit row per sentence: a dot product of two rows is their cosine.
 
         Dropout is off. Equal sentences are encoded once. Longer sentences are cut at
@@ -368,12 +389,13 @@ class Encoder(nn.Module):
         # Suites repeat sentences: each distinct text is encoded once.
         chunks = sentence_chunks([sentences] if is_one else sentences)
         distinct, [index] = number_sentences(chain.from_iterable(chunks))
-        rows, cut = self._cut_rows(distinct, self.max_seq_length, self._template, prompt)
+        rows, cut = self._cut_rows(distinct, self.max_seq_length, [self._template], prompt)
         if cut:
             text = "%d of %d distinct sentences are longer than %d tokens and were cut"
-            _LOG.warning(text, cut, len(distinct), self.max_seq_length)
+            LOG.warning(text, cut, len(distinct), self.max_seq_length)
         vectors = torch.empty(len(rows), self.dimension)
         skipped = self._count_skipped(prompt)
+
         multiple = MULTIPLES.get(self.device.type, 1)
 
         def batch_of(index: np.ndarray) -> dict[str, Any]:
@@ -381,22 +403,15 @@ class Encoder(nn.Module):
             return batch | {"skipped": skipped}
 
         self._compute(vectors, rows.lengths, batch_size, batch_of)
-        # Before equal sentences are repeated, so that the first one is named.
-        broken = (~vectors.isfinite().all(dim=1)).nonzero()
-        if len(broken):
-            number = index.index(int(broken[0]))
-            raise EncoderError(
-                f"{self.source}: the vector of sentence {number} is not finite; its "
-                "weights are broken"
-            )
         if len(distinct) < len(index):
             vectors = vectors[torch.tensor(index, dtype=torch.long)]
+        require_finite(vectors, self.source, "vector of sentence")
         if normalize_embeddings:
             vectors = functional.normalize(vectors, dim=1)
         return vectors[0] if is_one else vectors
 
     @staticmethod
-    def similarity(first: Float[Tensor, "*n d"], second: Float[Tensor, "*m d"]) -> Scores:
+    def similarity(first: Vectors, second: Float[Tensor, "*m d"]) -> Scores:
         """Return the cosines of all vectors of `first` with all of `second`.
 
         One vector counts as one row.
@@ -412,14 +427,20 @@ class Encoder(nn.Module):
         batch_size: int,
         batch_of: Callable[[np.ndarray], Mapping],
     ) -> None:
-        """Fill `result` with `forward` of all rows, without dropout.
+        """Fill `result` with `forward` of all rows, the longest first, without dropout.
 
         batch_of: row numbers -> batch.
         """
-        tokens = _CPU_TOKENS if self.device.type == "cpu" else None
+        is_cpu = self.device.type == "cpu"
+        order = np.argsort(-lengths, kind="stable")
+        start = 0
         with torch.no_grad(), eval_mode(self), self._autocast(self.precision), self._narrow():
-            for index in length_sorted_batches(lengths, rows=batch_size, tokens=tokens):
+            while start < len(order):
+                # A row of more tokens than the limit is a batch of its own.
+                most = _CPU_TOKENS // int(lengths[order[start]]) if is_cpu else batch_size
+                index = order[start : start + max(1, min(batch_size, most))]
                 result[torch.from_numpy(index)] = self(batch_of(index)).float().cpu()
+                start += len(index)
 
     def autocast(self) -> AbstractContextManager:
         """Return the context of training steps, in `training_precision`."""

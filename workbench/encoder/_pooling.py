@@ -35,9 +35,8 @@ def pool(
         return widen(last[:, 0])
     if pooling == "last":
         columns = torch.arange(chosen.shape[1], device=chosen.device)
-        place = (chosen * columns).amax(dim=1)
-        index = place[:, None, None].expand(-1, 1, last.shape[2])
-        return widen(last.gather(1, index).squeeze(1))
+        places = (chosen * columns).amax(dim=1)
+        return widen(last[torch.arange(len(last), device=last.device), places])
     if pooling == "max":
         lowest = torch.finfo(last.dtype).min
         return widen(last.masked_fill(~chosen.unsqueeze(-1), lowest).amax(dim=1))

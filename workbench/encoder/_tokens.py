@@ -1,7 +1,7 @@
 """Sentences as token ids, stored in four bytes each and padded on demand."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
@@ -22,17 +22,13 @@ _CHUNK = 2048
 class TokenRows:
     """The tokens of n sentences end to end: row i is flat[starts[i] : starts[i] + lengths[i]].
 
-    Rows may overlap.
     padding: the id of the padding token.
-    before, after: special tokens that a batch adds around each row.
     """
 
     flat: Int[np.ndarray, " tokens"]
     starts: Int[np.ndarray, " n"]
     lengths: Int[np.ndarray, " n"]
     padding: int
-    before: tuple[int, ...] = ()
-    after: tuple[int, ...] = ()
 
     @classmethod
     def gather(cls, chunks: Iterable[list[list[int]]], padding: int) -> "TokenRows":
@@ -44,18 +40,6 @@ class TokenRows:
         lengths = np.array(counts, dtype=np.int64)
         starts = lengths.cumsum() - lengths
         return cls(np.concatenate(pieces), starts, lengths, padding)
-
-    @classmethod
-    def joined(cls, stores: Sequence["TokenRows"]) -> "TokenRows":
-        """Join the rows of several stores of one tokenizer, in this order."""
-        starts = []
-        begin = 0
-        for store in stores:
-            starts.append(store.starts + begin)
-            begin += len(store.flat)
-        flat = np.concatenate([store.flat for store in stores])
-        lengths = np.concatenate([store.lengths for store in stores])
-        return replace(stores[0], flat=flat, starts=np.concatenate(starts), lengths=lengths)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -69,13 +53,10 @@ class TokenRows:
         """
         index = np.asarray(rows, dtype=np.int64)
         starts = self.starts[index]
-        ends = starts + self.lengths[index]
+        lengths = self.lengths[index]
         # Plain integers slice faster than those of numpy.
-        spans = zip(starts.tolist(), ends.tolist(), strict=True)
+        spans = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
         pieces = [self.flat[start:end] for start, end in spans]
-        if self.before or self.after:
-            pieces = [part for piece in pieces for part in (self.before, piece, self.after)]
-        lengths = self.lengths[index] + len(self.before) + len(self.after)
         longest = int(lengths.max())
         width = -(-longest // multiple) * multiple
         if most:
@@ -89,22 +70,6 @@ class TokenRows:
             "attention_mask": torch.from_numpy(mask.astype(np.int64)),
             "lengths": lengths.tolist(),
         }
-
-
-def length_sorted_batches(
-    lengths: np.ndarray, *, rows: int, tokens: int | None
-) -> Iterator[np.ndarray]:
-    """Yield indices by falling length: per batch at most `rows` and `tokens` padded tokens.
-
-    A sentence of more tokens is a batch of its own.
-    """
-    order = np.argsort(-lengths, kind="stable")
-    start = 0
-    while start < len(order):
-        longest = int(lengths[order[start]])
-        size = max(1, rows if tokens is None else min(rows, tokens // longest))
-        yield order[start : start + size]
-        start += size
 
 
 def apply_by_length(compute: Callable[..., Tensor], batch: dict[str, Tensor]) -> Tensor:

@@ -61,6 +61,15 @@ def number_sentences(*lists: Iterable[str]) -> tuple[list[str], list[list[int]]]
     return list(numbers), rows
 
 
+def require_finite(rows: Tensor, source: str, content: str) -> None:
+    """Raise EncoderError that names the first row, `content`, which is not finite."""
+    broken = (~rows.isfinite()).nonzero()
+    if len(broken):
+        raise EncoderError(
+            f"{source}: the {content} {int(broken[0, 0])} is not finite; its weights are broken"
+        )
+
+
 def finite_array(values: Any, source: str) -> np.ndarray:
     """Return the numbers that `source` ("encode" or "score") returned as one float64 array.
 

@@ -1,7 +1,6 @@
 """Evaluate a model on suites: correlations, accuracies, scores of pairs and rankings."""
 
 import inspect
-import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,7 @@ from workbench.data import (
 from workbench.encoder import Encode, finite_array, load_encoder, unit_rows
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation._baselines import StaticWords, TfIdf, Whitened
-from workbench.evaluation._reports import Report, join_rankings, score_pairs, scores_table
+from workbench.evaluation._reports import Report, join_rankings, report_pairs, scores_table
 from workbench.evaluation._transfer import Classifier, classify
 from workbench.methods.base import Method
 from workbench.metrics import (
@@ -33,10 +32,10 @@ from workbench.metrics import (
     spearman_by_subset,
     uniformity,
 )
+from workbench.printing import LOG
 from workbench.runs import Run, finished_run
 
 _AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets have
-_LOG = logging.getLogger("workbench")
 # Roles of inputs that are not suites; a suite of such a name is recorded as "suite dev".
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")
 Suites = Mapping[str, Pairs | TransferTask]
@@ -105,19 +104,15 @@ def _score_suites(model: Any, data: Suites, how: str, classifier: Classifier) ->
     scores = []
     rankings = []
     for suite, dataset in data.items():
-        subset: Any = ""
         if isinstance(dataset, TransferTask):
             metrics[suite], predicted = classify(_vectors_of(model), dataset, classifier)
-            ids = range(len(dataset))
             gold = labels(dataset.judged)
+            scores.append(scores_table(suite, "", range(len(gold)), gold, predicted))
         else:
-            predicted = _predict(model, dataset)
-            metrics[suite], ranked = score_pairs(suite, dataset, predicted, how)
-            rankings.append(ranked)
-            ids = dataset.pair_id
-            gold = dataset.gold
-            subset = dataset.subset or ""
-        scores.append(scores_table(suite, subset, ids, gold, predicted))
+            report = report_pairs({suite: (dataset, _predict(model, dataset))}, how=how)
+            metrics |= report.metrics
+            scores.append(report.scores)
+            rankings.append(report.rankings)
     # Only over all of its sets: a mean of six is not comparable with a published one.
     for average, names in AVERAGES.items():
         if {*names} <= metrics.keys():
@@ -138,7 +133,7 @@ def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Ru
     """
     if finished := finished_run(config, runs_root):
         if config.precision == "auto" and "precision" not in finished.facts():
-            _LOG.warning(
+            LOG.warning(
                 "%s was evaluated by an earlier version, perhaps in bf16; for scores in "
                 "fp32: workbench rm %s, then evaluate again",
                 finished.path,
@@ -285,15 +280,13 @@ def _load(suites: Suites | Sequence[str] | str) -> Suites:
 
 def _require_same(run: Run, stage: str, suites: Suites, how: str, classifier: str) -> None:
     """Raise RunError if the evaluation that the run contains is not the one asked for."""
-    others = {how, classifier}
+    asked = [*suites, how, classifier]
     metrics = run.metrics(stage)
     stored = [name for name, values in metrics.items() if "n" in values]  # averages have none
-    for values in metrics.values():
-        others |= {values.get("aggregation", how), values.get("classifier", classifier)}
-    others -= {how, classifier}
-    if stored != list(suites) or others:
-        content = ", ".join([*stored, *others])
-        asked = ", ".join([*suites, how, classifier])
+    for name, usual in (("aggregation", how), ("classifier", classifier)):
+        stored += sorted({values.get(name, usual) for values in metrics.values()})
+    if stored != asked:
         raise RunError(
-            f"{run.path} contains an evaluation of {content}, not of {asked}; evaluate without run="
+            f"{run.path} contains an evaluation of {', '.join(stored)}, not of "
+            f"{', '.join(asked)}; evaluate without run="
         )

@@ -147,7 +147,7 @@ def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
     """
     key = ["suite", "query_id", "query"]
     rows = []
-    groups: Any = table.groupby(key, sort=False, observed=True)
+    groups: Any = table.groupby(key, sort=False, observed=True)[["gold", "score"]]
     for names, group in groups:
         gold = group["gold"].to_numpy()
         scores = group["score"].to_numpy()

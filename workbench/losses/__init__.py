@@ -13,7 +13,9 @@ from workbench.losses._arguments import (
     Scalar as Scalar,
     Scores as Scores,
     SquareScores as SquareScores,
+    Vectors as Vectors,
     full_precision as full_precision,
+    tied_ranks as tied_ranks,
     widen as widen,
     widest as widest,
 )

@@ -15,6 +15,7 @@ Scores = Float[Tensor, "n m"]  # a list of m scores in each row
 PairScores = Float[Tensor, " n"]  # a score of each pair
 SquareScores = Float[Tensor, "n n"]  # of the sentences of a batch with one another
 Embeddings = Float[Tensor, "n d"]  # a vector in each row
+Vectors = Float[Tensor, "*n d"]  # the same, or one vector
 _HALF = (torch.float16, torch.bfloat16)
 
 
@@ -63,6 +64,17 @@ def require_pairs(scores: Tensor, gold: Tensor) -> None:
             f"scores have shape {tuple(scores.shape)}; they must be a vector that is not empty"
         )
     require_same_shape(scores, gold, "scores and gold")
+
+
+def tied_ranks(values: Tensor) -> Tensor:
+    """Return the rank of each number in its row, from 0 for the lowest; ties share the mean.
+
+    All shapes are fixed, so that nothing waits for the device."""
+    ordered = values.sort().values
+    below = torch.searchsorted(ordered, values, out_int32=True)
+    not_above = torch.searchsorted(ordered, values, right=True, out_int32=True)
+    # The ranks of a tie are below, ..., not_above - 1.
+    return (below + not_above - 1).to(values.dtype) / 2
 
 
 def widest(tensor: Tensor) -> torch.dtype:

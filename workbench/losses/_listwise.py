@@ -27,8 +27,7 @@ def without_positive(scores: Scores) -> Float[Tensor, "n m_less_1"]:
         )
     kept = torch.arange(columns - 1, device=scores.device).expand(rows, -1)
     # The columns from the i-th on move by one: a gather in place of a loop over rows.
-    kept = kept + (kept >= torch.arange(rows, device=scores.device)[:, None])
-    return scores.gather(1, kept)
+    return scores.gather(1, kept + torch.ones_like(kept).triu())
 
 
 def clamp_masked(logits: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from workbench.losses._arguments import (
     Scores,
     full_precision,
     require_pairs,
+    tied_ranks,
 )
 from workbench.losses._listwise import clamp_masked, paired_lists
 
@@ -77,12 +78,7 @@ def rank_kl(scores: PairScores, gold: Shaped[Tensor, "..."], *, temperature: flo
     temperature is tau > 0, by which both are divided. The value is >= 0; one pair has loss 0.
     """
     require_pairs(scores, gold)
-    numbers = gold.detach() + 0  # booleans become numbers
-    ordered = numbers.sort().values
-    below = torch.searchsorted(ordered, numbers)
-    up_to = torch.searchsorted(ordered, numbers, right=True)
-    # The ranks of a tie are below, ..., up_to - 1.
-    ranks = (below + up_to - 1).to(scores.dtype) / 2
+    ranks = tied_ranks(gold.detach() + 0).to(scores.dtype)  # booleans become numbers
     target = ranks / max(1, len(scores) - 1) / temperature
     log_p = log_softmax(target, dim=0)
     log_q = log_softmax(scores / temperature, dim=0)

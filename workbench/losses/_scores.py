@@ -35,7 +35,7 @@ def cosine_matrix(a: Embeddings, b: Float[Tensor, "m d"]) -> Scores:
 
 
 @full_precision
-def corpus_covariance(corpus: Float[Tensor, "c d"]) -> Float[Tensor, "d d"]:
+def corpus_covariance(corpus: Embeddings) -> Float[Tensor, "d d"]:
     """Return the covariance of the corpus' vectors, divided by c.
 
     It is exactly 0 for copies of one sentence.

@@ -1,7 +1,7 @@
 """The interface between methods and the trainer, and the parts of contrastive methods."""
 
-import logging
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -15,25 +15,26 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import set_seed
 
+from workbench import losses
 from workbench.checkpoints import Checkpoint, EncodingSpec, find_checkpoint
 from workbench.config import ContrastiveConfig, TrainingConfig
-from workbench.data import Pairs, Sentences
+from workbench.data import Pairs
 from workbench.encoder import (
     MULTIPLES,
     Card,
+    CrossEncoder,
     Encoder,
     TokenRows,
     has_no_dropout,
     unit_rows,
-    weights_checksum,
 )
 from workbench.errors import DataError, EncoderError
-from workbench.losses import Embeddings
+from workbench.losses import Embeddings, Scalar, Vectors
 from workbench.methods.distributed import gather_rows
 from workbench.methods.masked_language import MaskedLanguageModel
 from workbench.methods.splitting import random_crops
+from workbench.printing import LOG
 
-_LOG = logging.getLogger("workbench")
 _DROPOUT = 0.1  # BERT's own rate, the best of SimCSE's table 2
 
 Batch = dict[str, Any]
@@ -73,18 +74,18 @@ class Method(nn.Module):
         if config.dropout_views and has_no_dropout(self.encoder.backbone.config):
             if config.dropout is None:
                 self.encoder = self.load_start(**options, dropout=_DROPOUT)
-                _LOG.warning(
+                LOG.warning(
                     "dropout is set to %g: it is 0 in %s, so views would be equal",
                     _DROPOUT,
                     config.encoder,
                 )
             else:
-                _LOG.warning(
+                LOG.warning(
                     "dropout is 0: views of the same words are equal, the loss only drives "
                     "sentences apart"
                 )
         # Another start with the same name must not continue this training: the trainer stores it.
-        self.starting_weights = weights_checksum(self.encoder)
+        self.starting_weights = self.encoder.checksum
 
     def load_start(self, **options: Any) -> Encoder:
         """Return the encoder that training begins with; options of `Encoder`."""
@@ -211,15 +212,13 @@ class Method(nn.Module):
         self._observed = {}
         return observed
 
-    def encode_plain(
-        self, sentences: list[str] | str, batch_size: int = 64
-    ) -> Float[Tensor, "*n d"]:
+    def encode_plain(self, sentences: list[str] | str, batch_size: int = 64) -> Vectors:
         """Return unit rows of the encoder alone, which dev is measured with during training."""
         return self.encoder.encode(sentences, batch_size)
 
     def encode(
         self, sentences: list[str] | str, batch_size: int = 64, *, normalize_embeddings: bool = True
-    ) -> Float[Tensor, "*n w"]:
+    ) -> Vectors:
         """Return unit rows (float32, CPU) in the order given.
 
         Their dot product is the method's similarity.
@@ -229,7 +228,12 @@ class Method(nn.Module):
         return self.encoder.encode(sentences, batch_size, normalize_embeddings=normalize_embeddings)
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
-        """Return the similarity of each pair: here the dot product of the two embeddings."""
+        """Return the similarity of each pair: the dot product of the two embeddings.
+
+        Of a cross-encoder it is the score, which need not be in [-1, 1].
+        """
+        if isinstance(self.encoder, CrossEncoder):
+            return self.encoder.score(sentence1, sentence2)
         # In float64: Spearman of near ties would otherwise depend on the order of summation.
         first, second = unit_rows(self.encode, sentence1, sentence2)
         return (first * second).sum(axis=1)
@@ -251,12 +255,13 @@ class ContrastiveMethod(Method):
 
     head_is_read: Whether a loss term reads the layer; otherwise there is none, because training in
     several processes refuses a layer without gradient.
-    tokens: Of all texts, from `prepare`.
+    tokens, sentences: Of all texts, from `prepare`; sentences for crops alone.
     view_starts: The first row of each view in `tokens`; dropout views share theirs.
     """
 
     config: ContrastiveConfig
     tokens: TokenRows
+    sentences: list[str]
     view_starts: Sequence[int] = (0, 0)
 
     def __init__(self, config: ContrastiveConfig, *, head_is_read: bool = True) -> None:
@@ -287,12 +292,13 @@ class ContrastiveMethod(Method):
             return batch
         return batch | self.words.mask(batch["input_ids"], static=self.has_static_shapes)
 
-    def crop_batch(self, sentences: list[str], least_share: float) -> Batch:
-        """Return the tokens of two random runs of each sentence's words, view by view.
+    def crop_batch(self, rows: Sequence[int], least_share: float) -> Batch:
+        """Return the tokens of two random runs of the words of these sentences, view by view.
 
         They are drawn from torch's generator, which the trainer seeds for each step.
         """
-        crops = random_crops(sentences + sentences, least_share)
+        sentences = [self.sentences[row] for row in (*rows, *rows)]
+        crops = random_crops(sentences, least_share)
         return self.token_batch(self.encoder.token_rows(crops), range(len(crops)))
 
     def mlm_terms(self, tokens: Batch) -> Terms:
@@ -314,7 +320,7 @@ def training_sentences(method: Method, data: Any, *, templates: bool = False) ->
     Raises DataError for another kind of set or fewer than two sentences, EncoderError for a
     template if not allowed."""
     name = type(method).__name__
-    require_kind(data, Sentences, f"{name} trains on plain sentences")
+    require_kind(method.config, data)
     if len(data) < 2:
         raise DataError(f"{data.name}: {len(data)} sentence; {name} needs at least 2")
     if method.encoder.template and not templates:
@@ -325,14 +331,16 @@ def training_sentences(method: Method, data: Any, *, templates: bool = False) ->
     return data.sentences
 
 
-def require_kind(data: Any, kind: type | tuple[type, ...], trains_on: str) -> None:
-    """Raise DataError unless `data` is of a `kind` of training set.
-
-    `trains_on` is the start of the message.
-    """
-    if not isinstance(data, kind):
+def require_kind(config: TrainingConfig, data: Any) -> None:
+    """Raise DataError unless `data` is a training set of a kind that these settings train on."""
+    kind = getattr(data, "kind", type(data).__name__)
+    if kind not in config.train_kinds:
         name = getattr(data, "name", "the training set")
-        raise DataError(f"{name}: {trains_on}, not on {type(data).__name__.lower()}; change train")
+        kinds = " or ".join(config.train_kinds)
+        raise DataError(
+            f"{name}: {config.method} trains on {kinds} with these settings, not on {kind}; "
+            "change train"
+        )
 
 
 def require_order(pairs: Pairs) -> None:
@@ -366,6 +374,14 @@ def gathered_views(
     # counted twice.
     vectors = head(vectors) if head else vectors
     return [gather_rows(view) for view in vectors.chunk(count)]
+
+
+def named_loss(name: str, values: Mapping[str, Any], scores: Tensor, target: Tensor) -> Scalar:
+    """Return the loss of this name, which gets those of the values that it takes."""
+    loss: Any = getattr(losses, name)
+    # So that a new loss is a function and a value of a setting, and no branch in a method.
+    accepted = inspect.signature(loss).parameters.keys() & values.keys()
+    return loss(scores, target, **{argument: values[argument] for argument in accepted})
 
 
 class MLPHead(nn.Module):

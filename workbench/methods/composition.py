@@ -1,7 +1,6 @@
 """The texts of CompCSE, and views composed of the vectors of a sentence's parts."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -12,13 +11,13 @@ from torch import Tensor, nn
 
 from workbench.config import CompCSEConfig
 from workbench.data import Sentences
-from workbench.encoder import Encoder, TokenRows
+from workbench.encoder import Encoder, TokenRows, sentence_chunks, special_tokens, token_ids
 from workbench.errors import DataError, SettingError
 from workbench.files import file_checksum
 from workbench.losses import COMPOSITIONS, Embeddings, compose
 from workbench.methods.base import Inputs, gathered_views
 from workbench.methods.distributed import gather_rows
-from workbench.methods.splitting import Spans, read_spans, split_words, subsample
+from workbench.methods.splitting import Spans, read_spans, split_evenly, split_words, subsample
 
 
 class Composition:
@@ -147,38 +146,25 @@ class Composition:
         of_spans = chain.from_iterable((span.anchor, *span.parts) for span in spans)
         # The paper says tokens; its published files are cut between words.
         if config.partition == "tokens":
-            whole = self.encoder.bare_rows(chain(sentences, of_spans))
-            return split_tokens(whole, len(sentences), config)
+            tokenizer = self.encoder.tokenizer
+            rows = chain(self._split_tokens(sentences, config.parts), self._split_tokens(of_spans))
+            return TokenRows.gather(rows, tokenizer.pad_token_id)
         of_sentences = chain.from_iterable(
             (text, *split_words(text, config.parts)) for text in sentences
         )
         return self.encoder.token_rows(chain(of_sentences, of_spans))
 
-
-def split_tokens(rows: TokenRows, count: int, config: CompCSEConfig) -> TokenRows:
-    """Return each of the first `count` rows with its parts (runs of tokens), then the rest.
-
-    A part is no copy: it points into the sentence's own tokens; the special tokens are added in
-    the batch. Bounds are those of `split_words`.
-    """
-    starts = rows.starts[:count, None]
-    lengths = rows.lengths[:count, None]
-    bounds = lengths * np.arange(config.parts + 1) // config.parts
-    part_lengths = np.diff(bounds)
-    # With fewer tokens than parts, an empty part is replaced by all of them.
-    is_empty = part_lengths == 0
-    part_starts = starts + np.where(is_empty, 0, bounds[:, :-1])
-    part_lengths = np.where(is_empty, lengths, part_lengths)
-    all_starts = np.hstack([starts, part_starts]).ravel()
-    all_lengths = np.hstack([lengths, part_lengths]).ravel()
-    # A long sentence is split whole and its parts are cut afterwards: cutting first would lose the
-    # end of the last part only.
-    room = config.max_seq_length - len(rows.before) - len(rows.after)
-    return replace(
-        rows,
-        starts=np.concatenate([all_starts, rows.starts[count:]]),
-        lengths=np.minimum(np.concatenate([all_lengths, rows.lengths[count:]]), room),
-    )
+    def _split_tokens(self, texts: Iterable[str], parts: int = 0) -> Iterator[list[list[int]]]:
+        """Yield the token ids of each text and of its parts, which are runs of its tokens."""
+        tokenizer = self.encoder.tokenizer
+        before, after = special_tokens(tokenizer)
+        room = self.config.max_seq_length - len(before) - len(after)
+        for chunk in sentence_chunks(texts):
+            bare = token_ids(tokenizer, chunk, special=False)
+            runs = chain.from_iterable((ids, *split_evenly(ids, parts)) for ids in bare)
+            # A long sentence is split whole and its parts are cut afterwards: cutting first would
+            # lose the end of the last part only.
+            yield [[*before, *run[:room], *after] for run in runs]
 
 
 class Projection(nn.Module):

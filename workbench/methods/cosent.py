@@ -14,28 +14,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.checkpoints import find_checkpoint
 from workbench.config import CoSENTConfig
 from workbench.data import Pairs, Triplets
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import DataError
-from workbench.losses import (
-    Embeddings,
-    PairScores,
-    Scalar,
-    contrastive,
-    cosent,
-    mse,
-    pearson,
-    rank_kl,
-    triplet,
-    widen,
-)
+from workbench.losses import Embeddings, PairScores, Scalar, triplet, widen
 from workbench.methods.base import (
     Batch,
     Method,
     Terms,
     gathered_views,
+    named_loss,
     rank_labels,
     require_kind,
     require_order,
@@ -77,27 +66,20 @@ class CoSENT(Method):
         self.classifier: PairClassifier | None = None
 
     def load_start(self, **options: Any) -> Encoder:
-        config = self.config
-        if config.architecture != "cross-encoder":
+        if self.config.architecture != "cross-encoder":
             return super().load_start(**options)
-        return CrossEncoder(
-            find_checkpoint(config.encoder, config.revisions.get(config.encoder)), **options
-        )
+        return CrossEncoder(self.find_start(), **options)
 
     def prepare(self, data: Any) -> None:
-        objective = self.config.objective
-        if objective == "triplet":
-            require_kind(
-                data, (Pairs, Triplets), "objective 'triplet' trains on scored pairs or triplets"
-            )
+        require_kind(self.config, data)
+        if self.config.objective == "triplet":
             self.texts = make_triplets(data, self.config.threshold)
             target = np.zeros(len(self.texts[0]))
         else:
-            require_kind(data, Pairs, f"objective {objective!r} trains on scored pairs")
             require_order(data)
             self.texts = data.texts
             target = self._make_target(data)
-        self.target = torch.from_numpy(np.ascontiguousarray(target, dtype=np.float32))
+        self.target = torch.tensor(target, dtype=torch.float32)
         if not self.pairwise:
             self.tokens = self.encoder.token_rows(chain.from_iterable(self.texts))
 
@@ -149,30 +131,23 @@ class CoSENT(Method):
     def _pair_loss(self, scores: PairScores, target: PairScores) -> Scalar:
         """Return the loss of the objectives that read one score per pair."""
         config = self.config
-        if config.objective == "mse":
-            return mse(scores, target)
-        if config.objective == "contrastive":
-            return contrastive(scores, target, epsilon=config.epsilon, form=config.contrastive_form)
         if config.objective == "cross_entropy":
             # Autocast refuses this loss in half precision.
             scores = widen(scores)
             return functional.binary_cross_entropy_with_logits(scores, target.to(scores.dtype))
         # A batch of one label says nothing of an order; the history counts them.
-        self.observe(unpaired_batches=(target == target[0]).all())
-        if config.objective == "pearson":
-            return pearson(scores, target)
-        if config.objective == "rank_kl":
-            return rank_kl(scores, target, temperature=config.rank_temperature)
+        if config.objective not in ("mse", "contrastive"):
+            self.observe(unpaired_batches=(target == target[0]).all())
         # The code of the paper's interaction model does not multiply by lambda; the text does (eq.
         # 11).
         scale = 1.0 if self.pairwise and config.interaction_scale == "code" else config.scale
-        return cosent(scores, target, scale=scale)
-
-    def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
-        """Return the cosine of each pair, or the cross-encoder's score; larger is closer."""
-        if isinstance(self.encoder, CrossEncoder):
-            return self.encoder.score(sentence1, sentence2)
-        return super().score(sentence1, sentence2)
+        values = {
+            "scale": scale,
+            "temperature": config.rank_temperature,
+            "epsilon": config.epsilon,
+            "form": config.contrastive_form,
+        }
+        return named_loss(config.objective, values, scores, target)
 
 
 def scale_labels(pairs: Pairs) -> np.ndarray:
@@ -240,15 +215,13 @@ def make_triplets(data: Pairs | Triplets, threshold: float | None) -> list[list[
     """
     if isinstance(data, Triplets):
         return data.texts
-    similar = split_labels(data, threshold)
-    positives = defaultdict(list)
-    negatives = defaultdict(list)
+    similar = split_labels(data, threshold).astype(int)
+    partners_of = defaultdict(lambda: ([], []))  # first sentence -> negatives, positives
     for first, second, is_similar in zip(data.sentence1, data.sentence2, similar, strict=True):
-        partners = positives if is_similar else negatives
-        partners[first].append(second)
+        partners_of[first][is_similar].append(second)
     triplets = []
-    for anchor in dict.fromkeys(data.sentence1):
-        triplets += product([anchor], positives[anchor], negatives[anchor])
+    for anchor, (negatives, positives) in partners_of.items():
+        triplets += product([anchor], positives, negatives)
     if not triplets:
         raise DataError(
             f"{data.name}: no first sentence has a similar and a dissimilar partner to make a "

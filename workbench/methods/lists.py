@@ -1,6 +1,5 @@
 """Graded lists: each query's targets must be ranked as their gold scores rank them."""
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,16 +9,17 @@ from torch.nn.functional import cosine_similarity, pad
 from torch.nn.utils.rnn import pad_sequence
 
 from workbench.config import ListsConfig
-from workbench.data import Pairs
 from workbench.encoder import number_sentences
 from workbench.errors import DataError
-from workbench.losses import Scalar, Scores, approx_ndcg, cosent_lists, graded_listmle, listnet
-from workbench.methods.base import Batch, Method, Terms, rank_labels, require_kind
+from workbench.losses import Scalar, Scores
+from workbench.methods.base import Batch, Method, Terms, named_loss, rank_labels, require_kind
 from workbench.methods.distributed import gather_rows, max_over_processes
 from workbench.metrics import ranking_groups
+from workbench.printing import LOG
 
-_LOG = logging.getLogger("workbench")
 _TEXTS, _TARGETS = 32, 8  # numbers are rounded up to these multiples for replayed steps
+# Value of `ranking` -> its loss, where another loss has that name.
+_LOSSES = {"cosent": "cosent_lists", "listmle": "graded_listmle"}
 _TOP_GRADE = 5.0  # the top of the scale on which the gain 2^gold - 1 is computed
 
 
@@ -35,7 +35,7 @@ class Lists(Method):
     config: ListsConfig
 
     def prepare(self, data: Any) -> None:
-        require_kind(data, Pairs, "lists are made of scored pairs")
+        require_kind(self.config, data)
         # The rule of the metrics: what is trained is what KCC and NDCG measure.
         every_group = ranking_groups(data.sentence1, data.sentence2, data.gold).values()
         self.groups = [group for group in every_group if np.ptp(group.gold)]
@@ -46,7 +46,7 @@ class Lists(Method):
             )
         used = {pair for group in self.groups for pair in group.pairs.tolist()}
         if len(used) < len(data):
-            _LOG.info(
+            LOG.info(
                 "%s: %d queries with %d of %d pairs; the other pairs are in no list",
                 data.name,
                 len(self.groups),
@@ -62,7 +62,7 @@ class Lists(Method):
         if self.config.ranking in ("listnet", "approx_ndcg"):  # which read more than the order
             low, high = data.score_range
             gold = (data.gold - low) / (high - low)
-        self.gold = [gold[group.pairs].astype(np.float32) for group in self.groups]
+        self.gold = [torch.tensor(gold[group.pairs], dtype=torch.float32) for group in self.groups]
 
     def examples(self, data: Any) -> int:
         """Return the number of queries."""
@@ -72,10 +72,9 @@ class Lists(Method):
         lists = [self.lists[row] for row in rows]
         # Each text is read once per batch; index has the batch's row of each query and target.
         texts, index = np.unique(np.concatenate(lists), return_inverse=True)
-        ends = np.cumsum([len(members) for members in lists])
-        index_of_list = [torch.from_numpy(part) for part in np.split(index, ends[:-1])]
+        index_of_list = torch.from_numpy(index).split([len(members) for members in lists])
         targets = pad_sequence([part[1:] for part in index_of_list], batch_first=True)
-        golds = [torch.from_numpy(self.gold[row]) for row in rows]
+        golds = [self.gold[row] for row in rows]
         gold = pad_sequence(golds, batch_first=True, padding_value=-torch.inf)
         if self.has_static_shapes:
             # Texts and targets that no loss reads, so that batches have few shapes.
@@ -112,17 +111,15 @@ class Lists(Method):
     def _list_loss(self, cosines: Scores, gold: Scores) -> Scalar:
         config = self.config
         tau = config.temperature
-        if config.ranking == "listnet":
-            return listnet(
-                cosines,
-                gold,
-                student_temperature=tau,
-                teacher_temperature=config.gold_temperature,
-                exclude_positive=False,
-            )
-        if config.ranking == "cosent":
-            return cosent_lists(cosines, gold, scale=1 / tau, exclude_positive=False)
-        if config.ranking == "listmle":
-            return graded_listmle(cosines, gold, temperature=tau)
+        values = {
+            "temperature": tau,
+            "student_temperature": tau,
+            "teacher_temperature": config.gold_temperature,
+            "scale": 1 / tau,
+            "gain": config.gain,
+            "exclude_positive": False,
+        }
         # gold is in [0, 1] here; 2^5 - 1 = 31 is the usual gain of the best grade.
-        return approx_ndcg(cosines, _TOP_GRADE * gold, temperature=tau, gain=config.gain)
+        if config.ranking == "approx_ndcg":
+            gold = _TOP_GRADE * gold
+        return named_loss(_LOSSES.get(config.ranking, config.ranking), values, cosines, gold)

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.encoder import Encoder
+from workbench.encoder import Encoder, load_mlm_head
 from workbench.errors import EncoderError
 from workbench.losses import full_precision
 
@@ -35,7 +35,7 @@ class MaskedLanguageModel(nn.Module):
             raise EncoderError(
                 "mlm_weight with a template would mask the template's words; set another pooling"
             )
-        self.head = encoder.mlm_head()
+        self.head = load_mlm_head(encoder.checkpoint)
         self.mask_id, self.vocabulary = tokenizer.mask_token_id, len(tokenizer)
         self.special = torch.tensor(tokenizer.all_special_ids)
 
@@ -52,10 +52,8 @@ class MaskedLanguageModel(nn.Module):
         chosen = (torch.rand(words.shape) < CHOSEN) & ~torch.isin(words, self.special)
         fate = torch.rand(words.shape)
         drawn = torch.randint(self.vocabulary, words.shape)
-        is_masked = chosen & (fate < MASKED)
-        is_random = chosen & (fate >= MASKED) & (fate < MASKED + RANDOM)
-        ids = torch.where(is_masked, self.mask_id, words)
-        ids = torch.where(is_random, drawn, ids)
+        ids = torch.where(chosen & (fate < MASKED + RANDOM), drawn, words)
+        ids = torch.where(chosen & (fate < MASKED), self.mask_id, ids)
         counts = chosen.sum(dim=1).tolist()
         if static:
             rounded = math.ceil(sum(counts) / _BUCKET) * _BUCKET

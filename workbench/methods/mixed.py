@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from workbench.config import MixedConfig
-from workbench.data import Pairs, Sentences
+from workbench.data import Sentences
 from workbench.losses import PairScores, Scalar, cosent, cosine_matrix
 from workbench.methods.base import (
     Batch,
@@ -63,13 +63,15 @@ class Mixed(RankMethod):
 
     def prepare(self, data: Any) -> None:
         if self.config.cosent:
-            require_kind(data, Pairs, "cosent above 0 trains on scored pairs")
+            require_kind(self.config, data)
             require_order(data)
             # Ranks in place of labels: float32 must not make two labels equal.
             self.gold = torch.from_numpy(rank_labels(data).astype(np.float32))
-            both_sides = [*data.sentence1, *data.sentence2]
-            data = Sentences(data.name, both_sides, data.source, data.checksum)
-        texts = self.composition.prepare(data, training_sentences(self, data))
+            sentences = [*data.sentence1, *data.sentence2]
+            data = Sentences(data.name, sentences, data.source, data.checksum)
+        else:
+            sentences = training_sentences(self, data)
+        texts = self.composition.prepare(data, sentences)
         self.sentences = texts
         self.teacher_lists.prepare(texts)
         if self.config.uses_e1:
@@ -98,12 +100,10 @@ class Mixed(RankMethod):
             batch["base"] = self.ranks.targets.take(rows)
         batch["teachers"] = self.teacher_lists.take(rows)
         if self.config.positives == "crop":
-            sentences = [self.sentences[row] for row in rows]
-            batch["tokens"] = self.crop_batch(sentences, self.config.crop_share)
-            return batch
-        batch["tokens"] = self.token_batch(
-            self.composition.tokens, self.composition.token_places(rows)
-        )
+            batch["tokens"] = self.crop_batch(rows, self.config.crop_share)
+        else:
+            texts = self.composition.token_places(rows)
+            batch["tokens"] = self.token_batch(self.composition.tokens, texts)
         return batch
 
     def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:

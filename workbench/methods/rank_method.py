@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
-from torch import Tensor
 
 from workbench.checkpoints import EncodingSpec, published_spec
 from workbench.config import RankEncoderConfig
 from workbench.data import Sentences
 from workbench.encoder import Card, Encoder, replace_encoder
 from workbench.errors import RunError
+from workbench.losses import Vectors
 from workbench.methods.base import ContrastiveMethod
 from workbench.methods.rank_distillation import RankDistillation, find_e1
 from workbench.methods.rank_mixture import RankMixture
@@ -78,7 +77,7 @@ class RankMethod(ContrastiveMethod):
         batch_size: int = 64,
         *,
         normalize_embeddings: bool = True,
-    ) -> Float[Tensor, "*n w"]:
+    ) -> Vectors:
         """Return unit rows whose dot product is eq. 7: E2's vector and its rank vector.
 
         They have d + n numbers. `score` computes the same similarity without vectors as wide as the

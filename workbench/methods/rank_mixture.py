@@ -19,6 +19,7 @@ from workbench.encoder import number_sentences
 from workbench.losses import (
     Embeddings,
     Scores,
+    Vectors,
     corpus_covariance,
     full_precision,
     gaussian_rank_similarity,
@@ -105,11 +106,11 @@ class RankMixture:
             values, vectors = torch.linalg.eigh(covariance.double().cpu())
             root = (vectors * values.clamp_min(0).sqrt()) @ vectors.T
             self.root = root.float().to(self.corpus.rows.device)
-        self._rank_width = len(self.corpus) if self.root is None else len(self.root)
         # Rank vectors are as wide as the corpus: 100,000 sentences leave 335 rows in a block.
-        self._block_rows = max(1, _BLOCK_NUMBERS // self._rank_width)
+        width = len(self.corpus if self.root is None else self.root)
+        self._block_rows = max(1, _BLOCK_NUMBERS // width)
 
-    def encode(self, sentences: Sequence[str], batch_size: int = 64) -> Float[Tensor, "*n w"]:
+    def encode(self, sentences: Sequence[str], batch_size: int = 64) -> Vectors:
         """Return unit rows [sqrt(1 - lambda) e ; sqrt(lambda) z] (float32, CPU).
 
         Their dot product is the similarity.
@@ -123,15 +124,13 @@ class RankMixture:
         if isinstance(sentences, str):
             return self.encode([sentences], batch_size)[0]
         vectors = self.embed(list(sentences), batch_size)
-        width = vectors.shape[1]
-        result = torch.empty(len(vectors), width + self._rank_width)
-        torch.mul(vectors, math.sqrt(1 - self.weight), out=result[:, :width])
         device = self.corpus.rows.device
-        for start in range(0, len(vectors), self._block_rows):
-            rows = slice(start, start + self._block_rows)
-            ranks = self.rank_part(vectors[rows].to(device)).cpu()
-            torch.mul(ranks, math.sqrt(self.weight), out=result[rows, width:])
-        return result
+        blocks = []
+        for rows in vectors.split(self._block_rows):
+            ranks = self.rank_part(rows.to(device)).cpu()
+            parts = [math.sqrt(1 - self.weight) * rows, math.sqrt(self.weight) * ranks]
+            blocks.append(torch.cat(parts, dim=1))
+        return torch.cat(blocks)
 
     def score(self, sentence1: Sequence[str], sentence2: Sequence[str]) -> np.ndarray:
         """Return eq. 7 for each pair, with at most a few blocks of rank vectors in memory."""

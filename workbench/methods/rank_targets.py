@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,8 +20,8 @@ from workbench.losses import (
 )
 from workbench.methods.distributed import gather_rows
 from workbench.methods.rank_vectors import Corpus, rank_vectors
+from workbench.printing import LOG
 
-_LOG = logging.getLogger("workbench")
 _CORPUS_FILE = "corpus.json.gz"
 _BLOCK_ROWS = 2048  # training sentences ranked at a time when all are ranked before the first step
 # A million sentences against 10,000 would take 20 GB, against 100,000 200 GB.
@@ -118,14 +117,9 @@ def draw_corpus(data: Sentences, size: int, seed: int) -> list[str]:
             "need at least 2"
         )
     if size > len(distinct):
-        _LOG.warning(
-            "corpus_size is %d; %s has %d distinct sentences: all are taken",
-            size,
-            data.name,
-            len(distinct),
-        )
-    if size >= len(distinct):
-        return distinct
+        text = "corpus_size is %d; %s has %d distinct sentences: all are taken"
+        LOG.warning(text, size, data.name, len(distinct))
+        size = len(distinct)
     drawn = np.random.default_rng(seed).choice(len(distinct), size, replace=False)
     return [distinct[row] for row in np.sort(drawn)]
 

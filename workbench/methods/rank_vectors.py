@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from workbench.losses import Scores, full_precision, widen, widest
+from workbench.losses import Embeddings, Scores, full_precision, tied_ranks, widen, widest
 
 # Entries of one [sentences, corpus] block: 128 MiB in float32, 256 MiB for its int64 order.
 _BLOCK = 2**25
@@ -31,16 +31,12 @@ def _rank_block(scores: Scores) -> Scores:
 
 
 def _rank_on_device(scores: Scores) -> Scores:
-    """Return the centred ranks without waiting for the device, so in fixed shapes.
+    """Return the centred ranks without waiting for the device.
 
-    A check for nan would wait, too: a row with nan gets nan ranks instead of an error.
+    A check for nan would wait: a row with nan gets nan ranks instead of an error.
     """
-    ordered = scores.sort(dim=1).values
-    below = torch.searchsorted(ordered, scores, out_int32=True)
-    not_above = torch.searchsorted(ordered, scores, right=True, out_int32=True)
-    # The mean of both counts is the middle of a tie.
-    ranks = (below + not_above - scores.shape[1]).to(scores.dtype) / 2
-    return ranks + 0 * ordered[:, -1:]  # nan sorts last
+    middle = (scores.shape[1] - 1) / 2
+    return tied_ranks(scores) - middle + 0 * scores.amax(dim=1, keepdim=True)
 
 
 def _rank_on_cpu(scores: Scores) -> Scores:
@@ -104,7 +100,7 @@ class Corpus:
     of one sentence: all of them take the column of the first. Raises ValueError for fewer than two
     sentences."""
 
-    def __init__(self, rows: Float[Tensor, "c d"]) -> None:
+    def __init__(self, rows: Embeddings) -> None:
         _require_corpus(len(rows))
         self.rows = widen(rows.detach()).contiguous()
         first: dict[bytes, int] = {}

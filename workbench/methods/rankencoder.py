@@ -6,7 +6,6 @@ from typing import Any
 from torch import Tensor
 
 from workbench.config import RankEncoderConfig
-from workbench.encoder import TokenRows
 from workbench.losses import cosine_matrix, info_nce
 from workbench.methods.base import Batch, Inputs, Terms, gathered_views, training_sentences
 from workbench.methods.rank_method import RankMethod
@@ -25,13 +24,11 @@ class RankEncoder(RankMethod):
     def prepare(self, data: Any) -> None:
         sentences = training_sentences(self, data, templates=True)
         self.prepare_ranks(data, sentences)
-        self.tokens = self.encoder.token_rows(sentences)
         # Both views have the same tokens, unless a second template has its own, which come after.
-        template = self.config.second_template
-        if self.encoder.template and template not in (None, self.encoder.template):
-            of_second = self.encoder.token_rows(sentences, template=template)
+        second = self.config.second_template
+        self.tokens = self.encoder.token_rows(sentences, second_template=second)
+        if second:
             self.view_starts = (0, len(sentences))
-            self.tokens = TokenRows.joined([self.tokens, of_second])
 
     def inputs(self) -> Inputs:
         return self.ranks.inputs

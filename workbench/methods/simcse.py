@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from workbench.config import SimCSEConfig
-from workbench.data import Triplets
 from workbench.losses import cosine_matrix, info_nce
 from workbench.methods.base import (
     Batch,
@@ -35,7 +34,7 @@ class SimCSE(ContrastiveMethod):
 
     def prepare(self, data: Any) -> None:
         if self.config.supervised:
-            require_kind(data, Triplets, "supervised=true trains on triplets")
+            require_kind(self.config, data)
             self.tokens = self.encoder.token_rows(chain(*data.texts))
             self.view_starts = (0, len(data), 2 * len(data))
             return
@@ -46,8 +45,7 @@ class SimCSE(ContrastiveMethod):
     def collate(self, rows: Sequence[int]) -> Batch:
         if self.config.positives == "dropout":
             return super().collate(rows)
-        sentences = [self.sentences[row] for row in rows]
-        return {"tokens": self.crop_batch(sentences, self.config.crop_share)}
+        return {"tokens": self.crop_batch(rows, self.config.crop_share)}
 
     def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
         anchors, *others = gathered_views(vectors, self.head, count=len(self.view_starts))

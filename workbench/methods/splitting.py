@@ -10,9 +10,9 @@ read from a file.
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -49,10 +49,13 @@ def split_words(sentence: str, parts: int = 2) -> tuple[str, ...]:
     A run that would be empty is the whole sentence, so that a single word is its own left and right
     half.
     """
-    words = sentence.split()
-    n = len(words)
-    runs = [words[i * n // parts : (i + 1) * n // parts] for i in range(parts)]
-    return tuple(" ".join(run or words) for run in runs)
+    return tuple(" ".join(run) for run in split_evenly(sentence.split(), parts))
+
+
+def split_evenly(items: list[Any], parts: int) -> list[list[Any]]:
+    """Return runs of items as equal as possible; one that would be empty is all of them."""
+    n = len(items)
+    return [items[i * n // parts : (i + 1) * n // parts] or items for i in range(parts)]
 
 
 def crop_words(sentence: str, share: float, place: float) -> str:
@@ -117,7 +120,7 @@ def overlapping_spans(of: Sequence[str]) -> list[Spans]:
     return [_join_halves(of[i : i + 1], of[i + 1 : i + 2]) for i in range(len(of) - 1)]
 
 
-def subsuming_spans(of: Sequence[str], depth: int = 2) -> list[Spans]:
+def subsuming_spans(of: list[str], depth: int = 2) -> list[Spans]:
     """Return spans within spans, by halving the clauses repeatedly.
 
     The left half has floor(c / 2) of c clauses.
@@ -129,16 +132,17 @@ def subsuming_spans(of: Sequence[str], depth: int = 2) -> list[Spans]:
     """
     if len(of) < 2:
         return []
-    left, right = (len(" ".join(half)) for half in _halve(of))
+    left, right = (len(" ".join(half)) for half in split_evenly(of, 2))
     # As in the published code: very unequal halves give no spans.
     if abs(left - right) >= 0.5 * max(left, right):
         return []
     levels = [[of]]
     for _ in range(1, depth):
-        levels.append([half for span in levels[-1] if len(span) > 1 for half in _halve(span)])
+        halved = [split_evenly(span, 2) for span in levels[-1] if len(span) > 1]
+        levels.append([*chain.from_iterable(halved)])
     # With depth 3 the published code leaves out the whole sentence.
-    kept = levels if depth == 2 else levels[1:]
-    return [_join_halves(*_halve(span)) for level in kept for span in level if len(span) > 1]
+    kept = chain.from_iterable(levels if depth == 2 else levels[1:])
+    return [_join_halves(*split_evenly(span, 2)) for span in kept if len(span) > 1]
 
 
 def subsample(sentences: Iterable[str], how: str, depth: int = 2) -> list[Spans]:
@@ -199,10 +203,6 @@ def _words_around_cut(left: str, right: str) -> int:
     if _CLOSING.search(left) or right[:1] in ("(", "[") or _SUBORDINATORS.fullmatch(word):
         return _WORDS_AROUND_CUT
     return _WORDS_AROUND_COORDINATOR if _COORDINATORS.fullmatch(word) else 0
-
-
-def _halve(of: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    return of[: len(of) // 2], of[len(of) // 2 :]
 
 
 def _join_halves(left: Sequence[str], right: Sequence[str]) -> Spans:

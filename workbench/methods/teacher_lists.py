@@ -1,7 +1,5 @@
 """The terms of RankCSE: consistency of the two views, and the ranking of the teachers."""
 
-import inspect
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,11 +10,11 @@ from torch import Tensor
 from workbench import losses
 from workbench.config import RankCSEConfig
 from workbench.losses import Scalar, SquareScores
-from workbench.methods.base import ContrastiveMethod, Inputs, Terms
+from workbench.methods.base import ContrastiveMethod, Inputs, Terms, named_loss
 from workbench.methods.distributed import gather_rows
+from workbench.printing import LOG
 from workbench.teachers import AnyTeacher, cached_embeddings, load_teacher
 
-_LOG = logging.getLogger("workbench")
 # Above these shares of a list its first target is all that counts, or no target counts more.
 _ONE_HOT = 0.75
 _FLAT = 0.9
@@ -121,7 +119,7 @@ class TeacherLists:
         is_public_code = self.config.temperatures == "community"
         setting = "student_temperature" if is_public_code else "teacher_temperature"
         if share > _ONE_HOT:
-            _LOG.warning(
+            LOG.warning(
                 "%s %g: the first target has %.0f%% of a teacher's list, so the order of the "
                 "others is hardly taught; raise it, or set ranking=mse and gamma=100",
                 setting,
@@ -129,7 +127,7 @@ class TeacherLists:
                 100 * share,
             )
         elif effective > _FLAT * length:
-            _LOG.warning(
+            LOG.warning(
                 "%s %g: a teacher's lists are flat, %.0f of %d targets count alike; lower it",
                 setting,
                 tau,
@@ -181,11 +179,8 @@ class TeacherLists:
 
         The setting `ranking` names the function of `losses`, which gets those values that it takes.
         """
-        values = self._loss_values()
-        loss: Any = getattr(losses, _LOSSES.get(self.config.ranking, self.config.ranking))
-        # So that a new listwise loss is a function and a value of `ranking`, and no branch here.
-        accepted = inspect.signature(loss).parameters.keys() & values.keys()
-        return loss(student, teacher, **{argument: values[argument] for argument in accepted})
+        name = _LOSSES.get(self.config.ranking, self.config.ranking)
+        return named_loss(name, self._loss_values(), student, teacher)
 
     def _loss_values(self) -> dict[str, Any]:
         """Return the values of the arguments that listwise losses may take."""

@@ -2,6 +2,7 @@
 
 from workbench.metrics.measures import (
     FEWEST_TARGETS as FEWEST_TARGETS,
+    MEASURE_TITLES as MEASURE_TITLES,
     alignment as alignment,
     average_ranks as average_ranks,
     kendall as kendall,
@@ -28,7 +29,6 @@ from workbench.metrics.significance import (
     PermutationTest as PermutationTest,
     Spread as Spread,
     bootstrap_interval as bootstrap_interval,
-    bootstrap_means as bootstrap_means,
     bootstrap_values as bootstrap_values,
     effects_of_pairs as effects_of_pairs,
     hierarchical_interval as hierarchical_interval,
@@ -37,9 +37,7 @@ from workbench.metrics.significance import (
     mean_over_sets as mean_over_sets,
     percentile_interval as percentile_interval,
     permutation_test as permutation_test,
-    permutation_tests as permutation_tests,
     seed_interval as seed_interval,
     seed_spread as seed_spread,
-    sign_flip_test as sign_flip_test,
     smallest_difference as smallest_difference,
 )

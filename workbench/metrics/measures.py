@@ -15,13 +15,14 @@ import pandas as pd
 from numpy import ndarray
 from numpy.typing import ArrayLike
 
+from workbench.errors import DataError
 from workbench.metrics.retrieval import RETRIEVAL
 
 Names = Sequence[str] | None  # of the set that each pair belongs to; None: all are in one
 FEWEST_TARGETS = 4  # of a query: more than three, RankCSE app. G
 _SHORT = 200  # items up to which counting pair by pair takes less time than scipy
 _ROWS = 1024  # whose distances to all others are held in memory at once
-_MEASURES = {
+MEASURE_TITLES = {  # those of retrieval are called by their names
     "spearman": "Spearman",
     "kcc": "KCC",
     "ndcg": "NDCG",
@@ -117,7 +118,7 @@ def ndcg(gold: ArrayLike, predicted: ArrayLike, *, gain: str = "linear") -> floa
     """
     relevance, scores = paired_numbers(gold, predicted)
     if (relevance < 0).any():
-        raise ValueError(
+        raise DataError(
             f"gold contains {relevance.min():g}; relevances must be 0 or more: shift the scale"
         )
     if len(relevance) < 2 or not relevance.any():
@@ -284,8 +285,8 @@ def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
     # `filter` keeps this order and skips what no suite has.
     table: Any = pd.DataFrame(rows).filter(columns)
     for name in table.columns[1:]:
-        if name in _MEASURES or name in RETRIEVAL:
+        if name in MEASURE_TITLES or name in RETRIEVAL:
             table[name] = 100 * table[name].astype(float)
         else:
             table[name] = table[name].astype("Int64")
-    return table.rename(columns=_MEASURES)
+    return table.rename(columns=MEASURE_TITLES)

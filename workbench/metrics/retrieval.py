@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from workbench.errors import DataError
@@ -35,20 +36,26 @@ def retrieval_metrics(rankings: pd.DataFrame) -> pd.DataFrame:
     try:
         from ir_measures import parse_measure, pytrec_eval
 
-        table = rankings.astype({"gold": "Int64"})
+        table = rankings.astype({"gold": "Int64"}).reset_index(drop=True)
     except (ModuleNotFoundError, TypeError) as problem:
         raise DataError(
             f"{', '.join(RETRIEVAL)} need whole grades, and ir-measures (pip install "
             f"ranking-workbench[retrieval]): {problem}; KCC and NDCG need neither"
         ) from None
     measures = list(map(parse_measure, RETRIEVAL))
+    # One text for each id, however many rows have it: texts of millions of rows take seconds.
+    codes, ids = pd.factorize(table["target_id"])
+    targets = np.array(list(map(str, ids)), dtype=object)[codes]
+    scores = table["score"].to_numpy()
     rows = []
     # A category that occurs in no row is no query.
-    queries: Any = table.groupby(["suite", "query_id"], sort=False, observed=True)
-    for (suite, query), part in queries:
-        targets = part.set_index(part["target_id"].astype(str))
-        judged = targets["gold"].to_dict()
-        retrieved = targets["score"][targets["score"] > -math.inf].to_dict()
+    queries: Any = table.groupby(["suite", "query_id"], sort=False, observed=True)["gold"]
+    for (suite, query), grades in queries:
+        # A grade of 0 counts as none, and most documents have it.
+        graded = grades[grades != 0]
+        judged = dict(zip(targets[graded.index], graded.tolist(), strict=True))
+        own = grades.index[scores[grades.index] > -math.inf]
+        retrieved = dict(zip(targets[own], scores[own].tolist(), strict=True))
         values = pytrec_eval.calc_aggregate(measures, {"": judged}, {"": retrieved})
         rows.append({"suite": suite, "query_id": query, **values})
     return pd.DataFrame(rows, columns=["suite", "query_id", *measures]).rename(columns=str)

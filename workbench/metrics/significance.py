@@ -4,7 +4,7 @@ Intervals are over pairs, over seeds, or over both.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,10 +19,12 @@ from workbench.metrics.measures import (
     spearman,
 )
 
-# Of scores, or of predicted classes: the share that equals gold.
-Measure = Literal["spearman", "accuracy"]
-# Numbers that are resampled at once; another number draws other resamples of several datasets.
+# Spearman of scores; the share of predicted classes that equal gold; or the mean of values, such as
+# one for each query, which reads no gold.
+Measure = Literal["spearman", "accuracy", "mean"]
+# Numbers that are drawn at once; another number draws other resamples of several datasets.
 _BLOCK = 20_000
+_AT_ONCE = 32  # resamples that are ranked at once: few enough for the processor's cache
 # Ends of a 95% interval, as shares of the distribution.
 _LOW, _HIGH = 0.025, 0.975
 
@@ -67,19 +69,17 @@ def bootstrap_interval(
             second's.
         sets: The dataset of each pair: the value is the mean over datasets, and each is resampled
             on its own.
-        measure: Spearman of the scores, or the accuracy of predicted classes.
+        measure: Spearman of the scores, the accuracy of predicted classes, or the mean of values.
         samples, seed: Number of resamples, and of their generator.
 
     Undefined resamples are left out; the ends are nan if most are undefined.
     """
-    truth, scores = paired_numbers(gold, predicted)
-    value = mean_over_sets(truth, scores, sets=sets, measure=measure)
+    value = mean_over_sets(gold, predicted, sets=sets, measure=measure)
     options: Any = {"sets": sets, "measure": measure, "samples": samples, "seed": seed}
-    values = bootstrap_values(truth, scores, **options)
+    values = bootstrap_values(gold, predicted, **options)
     if other is not None:
-        second = paired_numbers(gold, other)[1]
-        value -= mean_over_sets(truth, second, sets=sets, measure=measure)
-        values -= bootstrap_values(truth, second, **options)  # of the same resamples
+        value -= mean_over_sets(gold, other, sets=sets, measure=measure)
+        values -= bootstrap_values(gold, other, **options)  # of the same resamples
     return percentile_interval(value, values)
 
 
@@ -98,16 +98,16 @@ def percentile_interval(value: float, resampled: ndarray) -> Interval:
 def mean_over_sets(
     gold: ArrayLike, predicted: ArrayLike, *, sets: Names = None, measure: Measure = "spearman"
 ) -> float:
-    """Return Spearman or accuracy as a mean over datasets; `sets` is that of each pair."""
-    truth, scores = paired_numbers(gold, predicted)
-    value_of = _VALUES[measure]
+    """Return the measure as a mean over datasets; `sets` is that of each pair."""
+    truth, scores = _scored(gold, predicted, measure)
+    value_of, _, _ = _FUNCTIONS[measure]
     rows_of_sets = rows_by_set(sets, len(truth))
     return float(np.mean([value_of(truth[rows], scores[rows]) for rows in rows_of_sets]))
 
 
 def bootstrap_values(
     gold: ArrayLike,
-    predicted: ArrayLike,
+    predicted: Any,
     *,
     sets: Names = None,
     measure: Measure = "spearman",
@@ -116,37 +116,24 @@ def bootstrap_values(
 ) -> ndarray:
     """Return a model's value on each resample of the pairs [samples].
 
-    A seed draws the same for every model.
+    A seed draws the same for every model. The arguments are those of `bootstrap_interval`.
+
+    predicted: [n], or [models, n] for values [models, samples], which takes less time than one
+        model after the other: pairs are drawn, and gold is ranked, once (benchmarks/compare.py).
     """
-    truth, scores = paired_numbers(gold, predicted)
+    scored = [_scored(gold, scores, measure) for scores in np.atleast_2d(predicted)]
+    truth = scored[0][0]
+    models = np.array([scores for _, scores in scored])
     rows = rows_by_set(sets, len(truth))
-    if min(map(len, rows)) < 2:
-        return np.full(samples, np.nan)
-    is_right = truth == scores
-    gold_codes = _integer_codes(truth, rows)
-    score_codes = _integer_codes(scores, rows)
-
-    def values_of_set(drawn: ndarray) -> Any:
-        if measure == "accuracy":
-            return is_right[drawn].mean(axis=-1)
-        centre = (drawn.shape[-1] + 1) / 2
-        a = _ranks_of_integers(gold_codes[drawn]) - centre
-        b = _ranks_of_integers(score_codes[drawn]) - centre
-        squares = np.einsum("...n,...n", a, a) * np.einsum("...n,...n", b, b)
-        products = np.einsum("...n,...n", a, b)
-        return np.clip(products / np.sqrt(squares), -1, 1)
-
-    # One generator for all blocks: the block's size decides which resamples are drawn.
-    generator = np.random.default_rng(seed)
-    block = max(1, _BLOCK // len(truth))
-    values = np.empty(samples)
-    for start in range(0, samples, block):
-        count = min(block, samples - start)
-        # All sets are drawn before any is computed: the resamples are those of earlier versions.
-        drawn = [row[generator.integers(0, len(row), (count, len(row)))] for row in rows]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            values[start : start + block] = sum(map(values_of_set, drawn)) / len(drawn)
-    return values
+    sizes = list(map(len, rows))
+    if min(sizes) < 2:
+        values: Any = np.full((len(models), samples), np.nan)
+    else:
+        _, resampled, _ = _FUNCTIONS[measure]
+        drawn = zip(rows, _draw_counts(sizes, samples, seed), strict=True)
+        values = sum(resampled(truth[row], models[:, row], counts) for row, counts in drawn)
+        values /= len(rows)
+    return values.reshape(*np.shape(predicted)[:-1], samples)
 
 
 def permutation_test(
@@ -161,59 +148,38 @@ def permutation_test(
 ) -> PermutationTest:
     """Compare two models on the same pairs by a two-sided paired permutation test.
 
-    The measure is Spearman or accuracy.
-
-    Under the null hypothesis the two models' ranks (or classes) of a pair can be exchanged by
-    tossing a coin. Ranks, not scores, so that the models need not share a scale; they are not
-    ranked again after the exchange, which is ten times as quick and gives nearly the same p-values.
-    Arguments are those of `bootstrap_interval`. The difference is positive if `predicted` is
-    better, p_value is in [1 / (samples + 1), 1]; both are nan if a correlation is undefined.
+    Under the null hypothesis the two models' ranks (or classes, or values) of a pair can be
+    exchanged by tossing a coin. Ranks, not scores, so that the models need not share a scale; they
+    are not ranked again after the exchange, which is ten times as quick and gives nearly the same
+    p-values. Arguments are those of `bootstrap_interval`. The difference is positive if `predicted`
+    is better, p_value is in [1 / (samples + 1), 1]; both are nan if a correlation is undefined.
     """
-    return permutation_tests(
-        gold, [predicted], other, sets=sets, measure=measure, samples=samples, seed=seed
-    )[0]
-
-
-def permutation_tests(
-    gold: ArrayLike,
-    predicted: Sequence[ArrayLike],
-    other: ArrayLike,
-    *,
-    sets: Names = None,
-    measure: Measure = "spearman",
-    samples: int = 1000,
-    seed: int = 0,
-) -> list[PermutationTest]:
-    """Return `permutation_test` of `predicted[i]` against `other` for each i.
-
-    All tests share the tossed coins, so that a toss of all models is one matrix product: 300 tests
-    of 1,000 pairs take a twentieth of the time of single ones (benchmarks/compare.py)."""
-    truth, second = paired_numbers(gold, other)
-    first = [paired_numbers(gold, scores)[1] for scores in predicted]
+    truth, first = _scored(gold, predicted, measure)
+    _, second = _scored(gold, other, measure)
     rows = rows_by_set(sets, len(truth))
-    exchanges = []
-    observed = np.zeros(len(first))
-    for row in rows:
-        exchange = _exchange(measure, truth[row], [scores[row] for scores in first], second[row])
-        exchanges.append((len(row), exchange))
-        observed += exchange(np.zeros((1, len(row))))[0] / len(rows)
-    # One stream of coins for all models: their p-values differ by the models alone.
+    _, _, exchange = _FUNCTIONS[measure]
+    of_sets = [exchange(truth[row], first[row], second[row]) for row in rows]
+
+    def difference(tosses: list[ndarray]) -> Any:
+        parts = [exchanged(toss) for exchanged, toss in zip(of_sets, tosses, strict=True)]
+        return np.mean(parts, axis=0)
+
+    observed = difference([np.zeros((1, len(row))) for row in rows]).item()
     coin = np.random.default_rng(seed)
     block = max(1, 10 * _BLOCK // max(1, len(truth)))
-    as_large = np.zeros(len(first), dtype=int)
+    as_large = 0
     for start in range(0, samples, block):
         count = min(block, samples - start)
-        chance = np.zeros((count, len(first)))
-        for pairs, exchange in exchanges:
-            tosses = coin.integers(0, 2, (count, pairs), dtype=np.int8)
-            chance += exchange(tosses.astype(float)) / len(rows)
+        chance = difference(
+            [coin.integers(0, 2, (count, len(row)), dtype=np.int8).astype(float) for row in rows]
+        )
         # A constant mixture has no correlation and does not count as smaller; rounding must not
         # decide a tie.
-        is_smaller = abs(chance) < abs(observed) - 1e-12
-        as_large += (~is_smaller).sum(axis=0)
+        as_large += int((~(abs(chance) < abs(observed) - 1e-12)).sum())
+    if math.isnan(observed):
+        return PermutationTest(math.nan, math.nan)
     # The observed table counts as one of the permutations, so that p is never 0.
-    p_values = np.where(np.isnan(observed), np.nan, (1 + as_large) / (1 + samples))
-    return list(map(PermutationTest, observed.tolist(), p_values.tolist()))
+    return PermutationTest(observed, (1 + as_large) / (1 + samples))
 
 
 def holm(p_values: ArrayLike) -> ndarray:
@@ -317,37 +283,6 @@ def hierarchical_p(observed: Any, resampled: Any) -> float:
     return math.exp(level)
 
 
-def bootstrap_means(values: ArrayLike, *, samples: int = 1000, seed: int = 0) -> ndarray:
-    """Return the means of resampled values [samples], such as of one value for each query.
-
-    A seed draws the same queries for every system.
-    """
-    numbers = np.asarray(values, dtype=float)
-    generator = np.random.default_rng(seed)
-    drawn = generator.integers(0, len(numbers), (samples, len(numbers)))
-    return numbers[drawn].mean(axis=1)
-
-
-def sign_flip_test(
-    differences: ArrayLike, *, samples: int = 1000, seed: int = 0
-) -> PermutationTest:
-    """Test a mean of paired differences, such as of two systems on each query, two-sided.
-
-    Under the null hypothesis the two values of a query can be exchanged, which changes the sign of
-    its difference. p_value is in [1 / (samples + 1), 1]; both are nan without differences.
-    """
-    values = np.asarray(differences, dtype=float)
-    if not len(values):
-        return PermutationTest(math.nan, math.nan)
-    observed = float(values.mean())
-    # One byte for each: 1,000 changes of 10,000 queries are 10 MB.
-    signs = np.random.default_rng(seed).integers(0, 2, (samples, len(values)), dtype=np.int8)
-    chance = (2.0 * signs - 1) @ values / len(values)
-    # Rounding must not decide a tie.
-    as_large = int((abs(chance) >= abs(observed) - 1e-12).sum())
-    return PermutationTest(observed, (1 + as_large) / (1 + samples))
-
-
 def smallest_difference(std: float, n: int, *, power: float = 0.8, pairs_std: float = 0.0) -> float:
     """Return the smallest true mean difference that is detected with this power over n seeds.
 
@@ -378,77 +313,120 @@ def smallest_difference(std: float, n: int, *, power: float = 0.8, pairs_std: fl
     return float(smallest)
 
 
-def _integer_codes(values: ndarray, rows: list[ndarray]) -> ndarray:
-    """Return integers from 0 that are ordered and tied as the values of each dataset are."""
-    codes = np.empty(len(values), dtype=np.int64)
-    for row in rows:
-        codes[row] = np.unique(values[row], return_inverse=True)[1]
-    return codes
+def _scored(gold: ArrayLike, predicted: ArrayLike, measure: Measure) -> tuple[ndarray, ndarray]:
+    truth, scores = paired_numbers(gold, predicted)
+    # An accuracy is a mean, too: 1 for each class that is right.
+    return truth, (truth == scores).astype(float) if measure == "accuracy" else scores
 
 
-def _ranks_of_integers(codes: ndarray) -> ndarray:
-    """Return average ranks [samples, n] along the rows of `codes`, by counting.
+def _draw_counts(sizes: list[int], samples: int, seed: int) -> list[ndarray]:
+    """Return for each dataset how often its pairs are drawn [pairs, samples], a byte for each."""
+    generator = np.random.default_rng(seed)
+    block = max(1, _BLOCK // sum(sizes))
+    # No pair of thousands is drawn 256 times; one of fewer cannot be.
+    drawn = [np.empty((size, samples), dtype=np.uint8) for size in sizes]
+    for start in range(0, samples, block):
+        count = min(block, samples - start)
+        for size, counts in zip(sizes, drawn, strict=True):
+            pairs = generator.integers(0, size, (count, size))
+            # One count for all resamples of the block: that of number r begins at r * size.
+            cells = pairs + size * np.arange(count)[:, None]
+            counted = np.bincount(cells.ravel(), minlength=cells.size)
+            counts[:, start : start + count] = counted.reshape(count, size).T
+    return drawn
 
-    That takes a quarter of the time of sorting.
-    """
-    size = codes.max() + 1
-    # One count for all rows: row r counts in the cells from r * size.
-    cells = codes + size * np.arange(len(codes))[:, None]
-    counts = np.bincount(cells.ravel(), minlength=len(codes) * size).reshape(-1, size)
-    ranks_of_codes = counts.cumsum(axis=1) - (counts - 1) / 2
-    return ranks_of_codes.ravel()[cells]
+
+def _resampled_spearman(gold: ndarray, models: ndarray, counts: ndarray) -> ndarray:
+    """Return Spearman [models, samples] where each pair counts so often [n, samples]."""
+    rank_gold, *rankings = map(_resampled_ranks, [gold, *models])
+    values = np.empty((len(models), counts.shape[1]))
+    for start in range(0, counts.shape[1], _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        times = counts[:, part].astype(np.int32)
+        gold_ranks = rank_gold(times)
+        gold_squares = _column_sums(times * gold_ranks, gold_ranks)
+        for model, rank in enumerate(rankings):
+            ranks = rank(times)
+            weighted = times * ranks
+            squares = gold_squares * _column_sums(weighted, ranks)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                values[model, part] = _column_sums(weighted, gold_ranks) / np.sqrt(squares)
+    return np.clip(values, -1, 1)
 
 
-def _exchange(
-    measure: Measure, truth: ndarray, models: Sequence[ndarray], other: ndarray
+def _resampled_ranks(values: ndarray) -> Callable[[ndarray], ndarray]:
+    """Return a function of counts [n, samples] to twice the centred ranks of values [n, samples].
+
+    Ranks are averaged over ties. Resamples need no sorting: how many values are below another
+    follows from their counts."""
+    _, codes, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    order = np.argsort(codes, kind="stable")
+    # The places in this order at which the values that are tied with each one begin and end.
+    end = np.cumsum(sizes)[codes]
+    begin = end - sizes[codes]
+
+    def ranks(times: ndarray) -> ndarray:
+        n, samples = times.shape
+        below = np.zeros((n + 1, samples), times.dtype)
+        times.take(order, axis=0).cumsum(axis=0, dtype=times.dtype, out=below[1:])
+        # As floating point numbers, whose sums of squares do not overflow.
+        return below.take(begin, axis=0) + below.take(end, axis=0) - float(n)
+
+    return ranks
+
+
+def _column_sums(first: ndarray, second: ndarray) -> ndarray:
+    return np.einsum("ns,ns->s", first, second)
+
+
+def _resampled_means(gold: ndarray, models: ndarray, counts: ndarray) -> ndarray:
+    # Not a matrix product, which would make a number of eight bytes of each count.
+    return np.einsum("mn,ns->ms", models, counts) / len(gold)
+
+
+def _exchanged_ranks(
+    gold: ndarray, first: ndarray, second: ndarray
 ) -> Callable[[ndarray], ndarray]:
     """Return a function of tosses, 0 or 1 [samples, n], that exchanges the pairs with 1.
 
-    It returns the difference of each of the models from the other [samples, models].
+    It returns the first's correlation minus the second's [samples].
     """
-    prepare, terms_of, value_of = _PERMUTATIONS[measure]
-    gold = prepare(truth)
-    terms = terms_of(gold, np.stack([prepare(scores) for scores in models]))
-    other_terms = terms_of(gold, prepare(other)[None])
-    sums = terms.sum(axis=-1)
-    other_sums = other_terms.sum(axis=-1)
-    # What the exchange of a pair adds to a model's sums, and takes from the other's.
-    change = (other_terms - terms).reshape(-1, len(gold)).T
+    truth, *ranks = map(centred_ranks, (gold, first, second))
+    # What each pair adds to three sums [3, n] that a correlation follows from.
+    terms, other_terms = [np.stack([own, own**2, truth * own]) for own in ranks]
+    change = other_terms - terms
+
+    def correlations(sums: ndarray) -> ndarray:
+        total, squares, product = sums
+        spread = (truth @ truth) * (squares - total * (total / len(truth)))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # Sums of half numbers are exact, so constant ranks have no spread at all.
+            return np.where(spread > 0, product / np.sqrt(spread), np.nan)
 
     def difference(tosses: ndarray) -> ndarray:
-        # One matrix product for all models.
-        moved = (tosses @ change).reshape(len(tosses), *sums.shape)
-        return value_of(gold, sums + moved) - value_of(gold, other_sums - moved)
+        moved = change @ tosses.T
+        first_sums = terms.sum(axis=1, keepdims=True) + moved
+        second_sums = other_terms.sum(axis=1, keepdims=True) - moved
+        return correlations(first_sums) - correlations(second_sums)
 
     return difference
 
 
-def _rank_terms(gold: ndarray, ranks: ndarray) -> ndarray:
-    """Return what each pair adds to three sums [3, models, n] that a correlation follows from."""
-    return np.stack([ranks, ranks**2, gold * ranks])
+def _exchanged_means(
+    gold: ndarray, first: ndarray, second: ndarray
+) -> Callable[[ndarray], ndarray]:
+    """Return the same for means: an exchange changes the sign of a pair's difference."""
+    return lambda tosses: (1 - 2 * tosses) @ (first - second) / len(gold)
 
 
-def _correlations(gold: ndarray, sums: ndarray) -> ndarray:
-    """Return correlations [samples, models] with gold, centred ranks, from the three sums."""
-    total, squares, product = sums.swapaxes(0, 1)
-    spread = (gold @ gold) * (squares - total * (total / len(gold)))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        # Sums of half numbers are exact, so constant ranks have no spread at all.
-        return np.where(spread > 0, product / np.sqrt(spread), np.nan)
+def _mean(gold: ndarray, values: ndarray) -> float:
+    return float(values.mean())
 
 
-def _correct_terms(gold: ndarray, classes: ndarray) -> ndarray:
-    """Return 1.0 for each class that is right [1, models, n]."""
-    return np.equal(gold, classes)[None].astype(float)
-
-
-def _accuracies(gold: ndarray, sums: ndarray) -> ndarray:
-    return sums[:, 0] / len(gold)
-
-
-_VALUES = {"spearman": spearman, "accuracy": lambda gold, classes: np.mean(gold == classes)}
-# measure -> what is compared, a pair's terms of its sums, and the measure that follows from these
-_PERMUTATIONS: dict[str, tuple[Any, Any, Any]] = {
-    "spearman": (centred_ranks, _rank_terms, _correlations),
-    "accuracy": (np.asarray, _correct_terms, _accuracies),
+_OF_MEAN = (_mean, _resampled_means, _exchanged_means)
+# measure -> its value, and functions that return its values under resamples and under exchanges
+_FUNCTIONS: dict[str, tuple[Any, Any, Any]] = {
+    "spearman": (spearman, _resampled_spearman, _exchanged_ranks),
+    "accuracy": _OF_MEAN,
+    "mean": _OF_MEAN,
 }

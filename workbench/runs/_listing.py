@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.config import ALIASES, CONFIGS, RUN_CONFIGS
+from workbench.config import ALIASES, RUN_CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
 from workbench.files import remove_path, reraise_os_error
 from workbench.runs._run import BEFORE, NAME, AnyPath, Facts, Run, is_running, run_path
@@ -63,11 +63,12 @@ def list_runs(
     """
     rows = read_rows(root)
     suites = set()
-    main_suites = []
+    main_suites = set()
     for row in rows:
-        main_suites.append(_main_suite(row["metrics"]))
+        main_suite = _main_suite(row["metrics"])
+        main_suites.add(main_suite)
         values = _values_by_column(row, suites)
-        values["start"] = values.get(f"{main_suites[-1]}:start")
+        values["start"] = values.get(f"{main_suite}:start")
         row.update(values | row)  # a setting never hides a fact of the run
     table: Any = pd.DataFrame(rows, dtype=object)
 
@@ -90,11 +91,10 @@ def list_runs(
         if sort:
             key = column(sort.removeprefix("-"))
             table = table.sort_values(key, key=_comparable, ascending=sort[0] != "-", kind="stable")
-    shown = sorted(name for name in suites if table[name].notna().any())
-    shown.sort(key=lambda name: name.endswith("-average"))
-    if shown:  # next to the result that it belongs to, of the first run that has one
-        neighbour = next((suite for suite in main_suites if suite in shown), shown[0])
-        shown.insert(shown.index(neighbour), "start")
+    shown = [name for name in suites if table[name].notna().any()]
+    if shown:  # the start is next to the results that it belongs to
+        shown.sort(key=lambda name: (name not in main_suites, name))
+        shown.insert(0, "start")
     table = table.reindex(columns=columns or [*_FIRST, *shown, *_LAST]).reset_index(drop=True)
     kinds = {"seed": "Int64", "seconds": float} | dict.fromkeys(shown, float)
     return table.astype({name: kind for name, kind in kinds.items() if name in table})
@@ -172,7 +172,7 @@ def read_row(path: Path) -> Facts:
     try:
         run = Run(path)
         facts = row["facts"] = run.facts()
-        config = run.config_of(facts)
+        config = run.config
         for name in ("digest", "started", "seconds", "host", "failure"):
             row[name] = facts.get(name)
         for name in ("method", "profile", "seed"):
@@ -186,8 +186,8 @@ def read_row(path: Path) -> Facts:
         row["status"] = "failed" if row["failure"] else "unfinished"
         if run.finished:
             row["status"] = "finished"
-            start = run.metrics(BEFORE, facts) if run.has(BEFORE) else {}
-            row["metrics"] = run.metrics(facts=facts)
+            start = run.metrics(BEFORE) if run.has(BEFORE) else {}
+            row["metrics"] = run.metrics()
             for suite, values in row["metrics"].items():
                 values.update(_score_of(values))
                 if suite in start:
@@ -290,11 +290,8 @@ def choose_runs(words: Sequence[str], root: AnyPath = "runs") -> list[Run]:
     # The path of a run may contain "=".
     names = [word for word in words if not _FILTER.fullmatch(word) or Path(word).exists()]
     if names or not words:
-        chosen = {}
-        for word in words:
-            run = find_run(word, root)
-            chosen.setdefault(run.path.resolve(), run)
-        return list(chosen.values())
+        runs = [find_run(word, root) for word in words]
+        return list({run.path.resolve(): run for run in runs}.values())
     table = list_runs(root, words)
     if table.empty:
         raise RunError(f"no runs under {root} with {' '.join(words)}")
@@ -313,8 +310,7 @@ def needed_by(root: AnyPath) -> dict[Path, list[Path]]:
             config = Run(folder).config
             for path in map(Path, config.paths()):
                 paths.add(path.parent if path.name == "encoder" else path)
-            for name, profile in config.runs_needed:
-                needed = CONFIGS[name].from_parameters(profile, config.seed)
+            for needed in config.runs_needed:
                 paths.add(run_path(needed, root).resolve())
         for path in paths - {folder}:
             needs.setdefault(path, []).append(folder)
@@ -329,11 +325,11 @@ def remove_runs(runs: Sequence[Run], root: AnyPath = "runs") -> None:
     needs = needed_by(root)
     leaving = {run.path.resolve() for run in runs}
     for run in runs:
+        path = run.path.resolve()
         if run.path.is_symlink():
             raise RunError(
                 f"{run.path} is a link to a run; remove the link, or the run in its own folder"
             )
-    for path in leaving:
         if is_running(path):
             raise RunError(
                 f"a process is working on {path} ({(path / '.lock').read_text()}); end it first"

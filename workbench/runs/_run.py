@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import metadata
-from io import BytesIO
 from pathlib import Path
 from typing import Any, NotRequired, Required
 
@@ -18,7 +17,7 @@ import pandas as pd
 from pydantic import TypeAdapter, with_config
 from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12
 
-from workbench.config import CONFIGS, RUN_CONFIGS, BaselineConfig, TrainingConfig
+from workbench.config import RUN_CONFIGS, BaselineConfig, TrainingConfig
 from workbench.data import TRANSFER, checksum_here
 from workbench.errors import BusyError, RunError, first_problem, unknown_name
 from workbench.files import (
@@ -37,17 +36,22 @@ from workbench.files import (
 
 RunConfig = TrainingConfig | BaselineConfig
 AnyPath = str | Path
-_Value = float | None  # of a metric; null: undefined
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
 _LIBRARIES = "torch transformers tokenizers datasets numpy scipy ranking-workbench"
-# Columns that each table must have, and their types.
-_RANKED = dict.fromkeys(("suite", "query_id", "target_id", "query", "target"), str)
-_TABLES = {
-    "scores.csv": {"suite": str, "subset": str, "pair_id": str, "gold": float, "predicted": float},
-    "rankings.csv": _RANKED | dict.fromkeys(("gold", "score", "rank"), float),
-    "history.csv": {"step": int},
-    "watched.csv": {"step": int, "query": str, "target": str, "gold": float, "score": float},
+# Columns that each table must have, and the types of columns.
+_COLUMNS = {
+    "scores.csv": "suite subset pair_id gold predicted",
+    "rankings.csv": "suite query_id target_id query target gold score rank",
+    "history.csv": "step",
+    "watched.csv": "step query target gold score",
+}
+_TEXTS = "suite subset pair_id query_id target_id query target"
+_NUMBERS = "gold predicted score rank"
+_TYPES: Any = {
+    **dict.fromkeys(_TEXTS.split(), str),
+    **dict.fromkeys(_NUMBERS.split(), float),
+    "step": int,
 }
 FINISHED = "metrics.json"  # written last
 BEFORE = "before"  # the stage of a run before its training
@@ -66,7 +70,6 @@ class _Facts(TypedDict, total=False):
     method: Required[str]
     digest: str
     settings: Required[Facts]
-    given: list[str]
     contents: dict[str, str]
     inputs: dict[str, _StoredFile]
     files: dict[str, _StoredFile]
@@ -76,23 +79,8 @@ class _Facts(TypedDict, total=False):
     failure: str | None
 
 
-@with_config(extra="allow")
-class _Metrics(TypedDict, total=False):
-    """The metrics of a suite or subset."""
-
-    n: int
-    queries: int
-    spearman: _Value
-    kcc: _Value
-    ndcg: _Value
-    accuracy: _Value
-    f1: _Value
-    subsets: dict[str, "_Metrics"]
-
-
 _ANY_OBJECT = TypeAdapter(Facts)
 _FACTS = TypeAdapter(_Facts)
-_METRICS = TypeAdapter(dict[str, _Metrics])
 
 
 def run_path(config: RunConfig, runs_root: AnyPath = "runs") -> Path:
@@ -115,9 +103,8 @@ def finished_run(config: RunConfig, runs_root: AnyPath = "runs") -> "Run | None"
     for name, now in _contents_here(config, runs_root).items():
         if before.get(name, now) != now:
             raise RunError(
-                f"{path} is finished, but {name} is not what it read then (sha256 "
-                f"{before[name][:12]}, now "
-                f"{now[:12]}); restore it, `workbench rm {path}`, or give another --runs"
+                f"{path} is finished, but {name} is not what it read then; restore it, "
+                f"`workbench rm {path}`, or give another --runs"
             )
     return run
 
@@ -134,11 +121,11 @@ def _contents_here(config: RunConfig, runs_root: AnyPath) -> dict[str, str]:
             for part in TRANSFER.get(name, {"": name}).values():
                 if checksum := checksum_here(part):
                     contents[part] = checksum
-    for method, profile in config.runs_needed:
-        root = getattr(config, "base_root", None) or runs_root
-        needed = run_path(CONFIGS[method].from_parameters(profile, config.seed), root)
-        if is_finished(needed):
-            contents[f"{method}/{needed.name}"] = checkpoint_checksum(needed)
+    root = getattr(config, "base_root", None) or runs_root
+    for needed in config.runs_needed:
+        path = run_path(needed, root)
+        if is_finished(path):
+            contents[f"{needed.method}/{path.name}"] = checkpoint_checksum(path)
     return contents
 
 
@@ -199,10 +186,7 @@ class Run:
     @property
     def config(self) -> RunConfig:
         """The settings."""
-        return self.config_of(self.facts())
-
-    def config_of(self, facts: Facts) -> RunConfig:
-        """Return the settings in `facts`, which are those of this run."""
+        facts = self.facts()
         name = self.path.name
         method = facts["method"]
         file = self.path / "config.json"
@@ -212,8 +196,6 @@ class Run:
         # A run that was copied keeps its name; a folder with another name says nothing.
         if NAME.fullmatch(name) and not name.endswith(f"-s{config.seed}"):
             raise RunError(f"{file} has seed {config.seed}, unlike its folder; {_REMEDY}")
-        if "given" in facts:
-            config.model_fields_set.intersection_update(facts["given"])
         return config
 
     def facts(self) -> Facts:
@@ -232,15 +214,16 @@ class Run:
             RunError: The run began with other content.
         """
         recorded = self.facts()
-        first = recorded.get("inputs", {})
+        used = dict(recorded.get("inputs", {}))
         for role, (source, checksum) in (inputs or {}).items():
-            entry = first.get(role, {"source": source, "sha256": checksum})
+            entry = used.setdefault(role, {"source": source, "sha256": checksum})
             if entry["sha256"] != checksum:
                 raise RunError(
-                    f"{role}: {source} is not what {self.path} began with ({entry['source']}, "
-                    f"sha256 {entry['sha256'][:12]}, now {checksum[:12]}); {_REMEDY}"
+                    f"{role}: {source} is not what {self.path} began with ({entry['source']}); "
+                    f"{_REMEDY}"
                 )
-            facts.setdefault("inputs", {})[role] = entry
+        if used:
+            facts["inputs"] = used
         merged = recorded | facts
         for name, value in facts.items():
             if isinstance(value, dict):
@@ -275,13 +258,12 @@ class Run:
         """Return whether the evaluation of this stage was stored."""
         return is_finished(self.path / stage)
 
-    def metrics(self, stage: str = "", facts: Facts | None = None) -> Facts:
+    def metrics(self, stage: str = "") -> Facts:
         """Return suite -> {"spearman", "n", ...}; the stage "before" is that before training.
 
-        facts: Those of this run, if they have been read already, as in a listing of many runs.
+        A value is None if it is undefined.
         """
-        path, content = self._content(FINISHED, stage, facts)
-        return read_json(path, _METRICS, content)
+        return read_json(self._unchanged(FINISHED, stage))
 
     def scores(self, stage: str = "") -> pd.DataFrame:
         """Return suite, subset, pair_id, gold, predicted."""
@@ -310,7 +292,7 @@ class Run:
         # If it was written, that it is missing is an error.
         if (self.path / name).is_file() or name in self.facts().get("files", {}):
             return self._table(name, "")
-        return pd.DataFrame(columns=[*_TABLES[name]])
+        return pd.DataFrame(columns=_COLUMNS[name].split())
 
     def record_training(self, stopped: str = "") -> None:
         """Record that training has ended, why before its last step, and checksums of its files."""
@@ -334,7 +316,7 @@ class Run:
             FINISHED: json_text(metrics),
         }
         files = {
-            _name_in_run(stage, name): {"sha256": text_checksum(text)}
+            Path(stage, name).as_posix(): {"sha256": text_checksum(text)}
             for name, text in texts.items()
         }
         ended: Facts = {} if stage else {"ended": timestamp()}
@@ -349,32 +331,27 @@ class Run:
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
     def _table(self, name: str, stage: str) -> pd.DataFrame:
-        return read_stored_table(*self._content(name, stage))
+        return read_stored_table(self._unchanged(name, stage))
 
-    def _content(self, name: str, stage: str, facts: Facts | None = None) -> tuple[Path, bytes]:
-        """Return path and content of a file after comparing the content with what was written."""
+    def _unchanged(self, name: str, stage: str) -> Path:
+        """Return the path of a file after comparing its content with what was written."""
         path = self.path / stage / name
         if not path.is_file():
             unfinished = "the run is not finished: run it again and it goes on"
             raise RunError(f"{path} is missing; {_REMEDY if self.finished else unfinished}")
-        with _refuse_unreadable(path):
-            content = path.read_bytes()
-        facts = facts or self.facts()
-        written = facts.get("files", {}).get(_name_in_run(stage, name))
+        written = self.facts().get("files", {}).get(Path(stage, name).as_posix())
         # An unfinished stage may have the checksums of one start and the files of another.
-        if written and self.has(stage) and text_checksum(content) != written["sha256"]:
-            raise RunError(
-                f"{path} is not what the run wrote: it was cut or changed since; {_REMEDY}"
-            )
-        return path, content
+        if written and self.has(stage):
+            with _refuse_unreadable(path):
+                checksum = text_checksum(path.read_bytes())
+            if checksum != written["sha256"]:
+                raise RunError(
+                    f"{path} is not what the run wrote: it was cut or changed since; {_REMEDY}"
+                )
+        return path
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {'finished' if self.finished else 'unfinished'})"
-
-
-def _name_in_run(stage: str, name: str) -> str:
-    """Return the name of a stage's file relative to the run's folder, as config.json has it."""
-    return f"{stage}/{name}" if stage else name
 
 
 def is_finished(path: Path) -> bool:
@@ -421,36 +398,32 @@ def is_running(path: Path) -> bool:
         return False
 
 
-def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT, content: bytes | None = None) -> Any:
-    """Return the content of a JSON file, which may have been read already.
+def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT) -> Any:
+    """Return the content of a JSON file.
 
     Raises RunError if it cannot be read or has another form.
     """
     with _refuse_unreadable(path):
-        return kind.validate_json(path.read_bytes() if content is None else content)
+        return kind.validate_json(path.read_bytes())
 
 
-def read_stored_table(path: Path, content: bytes | None = None) -> pd.DataFrame:
-    """Return a table of a run, such as its scores.csv, whose content may have been read already.
+def read_stored_table(path: Path) -> pd.DataFrame:
+    """Return a table of a run, such as its scores.csv.
 
     Text stays text, such as an id "007" or a sentence "nan".
 
     Raises RunError if it cannot be read or has another form.
     """
-    types: Any = _TABLES[path.name]
-    # A training that goes on writes its watched rankings again, to the last digit: their numbers
-    # are converted by Python. Reading the larger tables so exactly would take longer.
-    is_exact = path.name == "watched.csv"
     with _refuse_unreadable(path):
         table = pd.read_csv(
-            path if content is None else BytesIO(content),
-            dtype=str if is_exact else types,
+            path,
+            dtype=_TYPES,
             # Only a history has values that are missing: loss at step 0, dev between evaluations.
             na_filter=path.name == "history.csv",
         )
-        if missing := types.keys() - set(table):
+        if missing := {*_COLUMNS[path.name].split()} - set(table):
             raise ValueError(f"it has no column {min(missing)}")
-        return table.astype(types) if is_exact else table
+        return table
 
 
 @contextmanager
@@ -479,7 +452,6 @@ def _write_facts(file: Path, config: RunConfig, contents: dict[str, str]) -> Non
         "method": config.method,
         "digest": config.digest(),
         "settings": config.model_dump(mode="json"),
-        "given": sorted(config.model_fields_set),
         "contents": contents,
         "versions": versions,
         "git_commit": checkout_commit(),
@@ -490,8 +462,7 @@ def _write_facts(file: Path, config: RunConfig, contents: dict[str, str]) -> Non
     if "inputs" in earlier:  # that start computed something
         before = {name: earlier.get(name) for name in facts}
         starts = earlier.get("earlier_starts", [])
-        # A default that is now given is the same value.
-        if before | {"given": facts["given"]} != facts:
+        if before != facts:
             starts = [*starts, before]
         facts = earlier | facts | {"earlier_starts": starts, "failure": None}
     write_json(file, facts)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -160,15 +160,13 @@ def plan_cells(
     cells: dict[str, Cell] = {}
     unused = list(without)
 
-    def add_cell(method: str, profile: str, seed: int, settings: Facts, title: str) -> str:
-        config = CONFIGS[method].from_parameters(profile, seed, settings)
+    def add_cell(config: TrainingConfig, title: str) -> str:
+        title = f"{title} seed {config.seed}"
         path = run_path(config, ".").as_posix()
         if path not in cells:
-            needs = []
-            for needed, its_profile in config.runs_needed:
-                needs.append(add_cell(needed, its_profile, seed, {}, f"{needed} seed {seed}"))
-            overrides = config.model_dump(mode="json", include={*settings})
-            cells[path] = Cell(method, profile, seed, overrides, path, tuple(needs), title)
+            needs = tuple(add_cell(needed, needed.method) for needed in config.runs_needed)
+            chosen = (config.method, config.profile, config.seed, config.overrides)
+            cells[path] = Cell(*chosen, path, needs, title)
         return path
 
     for method, settings in grids.items():
@@ -188,7 +186,7 @@ def plan_cells(
             title = method
             if varying:
                 title += " " + ", ".join(f"{name}={chosen[name]}" for name in varying)
-            add_cell(method, profile, seed, chosen, f"{title} seed {seed}")
+            add_cell(CONFIGS[method].from_parameters(profile, seed, chosen), title)
     if unused:
         raise SettingError(
             f"without: {unused[0]} excludes no cell; write names and values as in the grid"
@@ -322,13 +320,14 @@ def open_sweep(cells: list[Cell], runs_root: AnyPath, name: str, *, notebook: bo
     if notebook:
         for method in methods:
             notebook_of(method)  # which refuses a method without one
-    checked = set()  # each choice of datasets and encoders once: checking a set takes seconds
+    choices = {}  # of datasets and encoders, each with one cell: checking a set takes seconds
     for cell in cells:
         config = cell.config
-        choice = repr((config.method, config.data_sets, config.checkpoints, config.pooling))
-        if not finished_run(config, root) and choice not in checked:
-            check_settings(config)
-            checked.add(choice)
+        if not finished_run(config, root):
+            choice = repr((config.method, config.data_sets, config.checkpoints, config.pooling))
+            choices[choice] = config
+    for config in choices.values():
+        check_settings(config)
     folder = root / _FOLDER / (name or f"{'-'.join(methods)}-{text_checksum(*paths)[:6]}")
     file = folder / _FILE
     with reraise_os_error(folder):
@@ -339,7 +338,7 @@ def open_sweep(cells: list[Cell], runs_root: AnyPath, name: str, *, notebook: bo
                     f"the sweep {folder} has other cells; choose another name, finished runs are "
                     "shared"
                 )
-            write_json(file, {"notebook": notebook, "cells": [asdict(cell) for cell in cells]})
+            write_json(file, {"notebook": notebook, "cells": cells})
     return Sweep(folder)
 
 

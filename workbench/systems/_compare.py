@@ -17,8 +17,8 @@ from workbench.evaluation import extract_table, per_query_metrics
 from workbench.metrics import (
     RETRIEVAL,
     Interval,
-    bootstrap_means,
     bootstrap_values,
+    effects_of_pairs,
     hierarchical_interval,
     hierarchical_p,
     holm,
@@ -27,7 +27,6 @@ from workbench.metrics import (
     permutation_test,
     retrieval_metrics,
     seed_spread,
-    sign_flip_test,
     smallest_difference,
 )
 from workbench.systems._scores import SystemScores, metrics_of
@@ -36,32 +35,35 @@ from workbench.systems._verdicts import SystemComparison
 # A true difference of so many standard deviations over pairs is detected in 80 of 100 cases: the
 # normal quantiles of 0.975 and 0.8.
 _DETECTED = 1.959964 + 0.841621
-_Tables = Mapping[tuple[str, int], pd.DataFrame]  # system and place of the seed -> its table
 _SHOWN = ("kcc", "ndcg", *RETRIEVAL, "queries")  # further metrics of a report
-_DIFFERENCE = ["difference", "difference_low", "difference_high", "p_value", "smallest"]
+_DIFFERENCE = ["difference", "difference_low", "difference_high", "seed_std", "pairs_std"]
+_DIFFERENCE += ["p_value", "smallest"]
+_KEY = ["suite", "pair_id"]
+_VALUES = ["gold", "predicted"]
+_Reports = Mapping[str, list[Any]]
 
 
-class _Statistic(NamedTuple):
-    """What is compared: a mean over pairs or queries, from their scores or values [n].
+class _Items(NamedTuple):
+    """What the systems are compared on.
 
-    draws: Its values under resamples [samples], common to all systems. test: Of two systems.
+    kind: pairs or queries. measure: Its name in a table. gold: [n]. scores: [n, systems and
+    seeds], the columns are the system and the place of the seed. options: Of `bootstrap_values`.
     """
 
+    kind: str
     measure: str
-    items: str  # pairs or queries
-    value: Callable[[np.ndarray], float]
-    draws: Callable[[np.ndarray], np.ndarray]
-    test: Callable[[np.ndarray, np.ndarray], Any]
+    gold: np.ndarray
+    scores: pd.DataFrame
+    options: dict[str, Any]
 
 
 class _System(NamedTuple):
-    """A system on one suite.
+    """A system on one suite: its reports, a row of `scores` for each, and their values.
 
-    seeds: Those of trained runs; [] for an encoder or for scores without seeds. scores: [seeds, n].
-    values: [seeds]. draws: [seeds, samples].
+    scores: [seeds, n]. values: [seeds]. draws: [seeds, samples].
     """
 
-    seeds: list[int]
+    reports: list[Any]
     scores: np.ndarray
     values: np.ndarray
     draws: np.ndarray
@@ -97,25 +99,24 @@ def compare_scores(
     if unknown := [suite for suite in suites if suite not in scored]:
         raise SettingError(unknown_name("suite", unknown[0], scored, "of these systems"))
     rows: list[dict[str, Any]] = []
-    notes = list(scores.notes)
+    # The source of pairs says which scale of gold was guessed.
+    sources = [pairs.source for pairs in scores.pairs.values()]
+    notes = [*scores.notes, *(source for source in sources if "is a guess" in source)]
     metrics = {name: metrics_of(own[0]) for name, own in systems.items()}
-    # A run reads its file each time that it is asked.
-    scored_pairs = _tables_by_seed(systems, partial(extract_table, kind="scores"))
+    pairs = _join_reports(
+        systems, lambda report: extract_table(report, "scores").set_index(_KEY)[_VALUES]
+    )
     for suite in suites or scored:
         having = {name: own for name, own in systems.items() if suite in metrics[name]}
-        of_pairs = {key: own for key, own in scored_pairs.items() if key[0] in having}
-        table, statistic, left_out = _read_suite(suite, having, of_pairs, samples)
+        items, left_out = _common_items(suite, having, pairs)
         if left_out:
-            notes.append(
-                f"{suite}: {left_out} {statistic.items} that not every system scored are left out"
-            )
-        measured = {name: _measure(table[name], having[name], statistic) for name in having}
+            notes.append(f"{suite}: {items.kind} left out, not scored by every system: {left_out}")
+        measured = _measure(having, items, samples)
         for name, system in measured.items():
-            row = {"suite": suite, "system": name, **_score_columns(system, statistic)}
+            row = {"suite": suite, "system": name, **_score_columns(system, items)}
+            row |= dict.fromkeys(_DIFFERENCE, math.nan)
             if name != base and base in measured:
-                row |= _difference_columns(system, measured[base], statistic)
-            else:
-                row |= dict.fromkeys(_DIFFERENCE, math.nan)
+                row |= _difference_columns(system, measured[base], items, samples)
             of_suite = metrics[name][suite]
             rows.append(row | {key: of_suite[key] for key in _SHOWN if key in of_suite})
     table = pd.DataFrame(rows)
@@ -123,119 +124,93 @@ def compare_scores(
     return SystemComparison(table.assign(adjusted=adjusted), base, alpha, scores, notes)
 
 
-def _read_suite(
-    suite: str, systems: Mapping[str, list[Any]], scored: _Tables, samples: int
-) -> tuple[pd.DataFrame, _Statistic, int]:
-    """Return the scores of the common pairs, or values of queries if there are only rankings.
-
-    These are nDCG@10 if all reports have it, as `read_runs` computes it, otherwise NDCG.
-
-    Returns: the table, whose columns are system and place of the seed; what is compared; and the
-    number of pairs or queries that were left out.
-    """
-    sets = AVERAGES.get(suite, [suite])
-    of_pairs = {key: _rows_of(table, sets) for key, table in scored.items()}
-    scores, left_out = _common_items(of_pairs, "predicted")
-    if len(scores):
-        gold = _common_gold(suite, of_pairs)
-        is_classified = "accuracy" in metrics_of(next(iter(systems.values()))[0])[suite]
-        options: Any = {
-            # An average has seven sets, each of which is resampled on its own.
-            "sets": scores.index.get_level_values(0).tolist(),
-            "measure": "accuracy" if is_classified else "spearman",
-        }
-        statistic = _Statistic(
-            options["measure"],
-            "pairs",
-            partial(mean_over_sets, gold, **options),
-            partial(bootstrap_values, gold, samples=samples, **options),
-            partial(permutation_test, gold, samples=samples, **options),
-        )
-        return scores, statistic, left_out
-    measure = RETRIEVAL[0]
-    if not all(measure in metrics_of(own[0])[suite] for own in systems.values()):
-        measure = "ndcg"
-    of_queries = _tables_by_seed(systems, partial(_values_by_query, suite, measure))
-    values, left_out = _common_items(of_queries, measure)
-    if not len(values):
-        raise DataError(
-            f"{suite}: {', '.join(systems)} have no pair or query in common; score them on one "
-            "version of the set"
-        )
-
-    def test(first: np.ndarray, second: np.ndarray) -> Any:
-        return sign_flip_test(first - second, samples=samples)
-
-    # A mean over queries: they are drawn again, not the pairs within one.
-    draws = partial(bootstrap_means, samples=samples)
-    return values, _Statistic(measure, "queries", np.mean, draws, test), left_out
-
-
-def _tables_by_seed(
-    systems: Mapping[str, list[Any]], table_of: Callable[[Any], pd.DataFrame]
-) -> _Tables:
-    return {
+def _join_reports(systems: _Reports, table_of: Callable[[Any], Any]) -> Any:
+    """Return the tables of all reports side by side; the columns begin with system and seed."""
+    tables = {
         (name, place): table_of(report)
         for name, own in systems.items()
         for place, report in enumerate(own)
     }
-
-
-def _rows_of(table: Any, sets: list[str]) -> Any:
-    return table[table["suite"].isin(sets)].set_index(["suite", "pair_id"])
-
-
-def _values_by_query(suite: str, measure: str, report: Any) -> pd.DataFrame:
-    """Return the metrics of each query; those without a relevant target have no NDCG."""
-    table: Any = extract_table(report, "rankings")
-    metrics = per_query_metrics if measure == "ndcg" else retrieval_metrics
-    values = metrics(table[table["suite"] == suite])
-    return values.dropna(subset=measure).set_index("query_id")
-
-
-def _common_items(tables: _Tables, column: str) -> tuple[pd.DataFrame, int]:
-    """Return a column of all tables for the items that each has, and how many others there are."""
-    columns = {key: table[column].astype(float) for key, table in tables.items()}
     # The systems may have scored the pairs in another order: rows are joined by their id.
-    common = pd.concat(columns, axis=1, join="inner")
-    everything = {item for table in tables.values() for item in table.index}
-    return common, len(everything) - len(common)
+    return pd.concat(tables, axis=1)
 
 
-def _common_gold(suite: str, tables: _Tables) -> np.ndarray:
+def _common_items(suite: str, systems: _Reports, pairs: Any) -> tuple[_Items, int]:
+    """Return the common pairs, or the queries if there are only rankings.
+
+    Queries have nDCG@10 if all reports have it, as `read_runs` computes it, otherwise NDCG.
+
+    Returns: what is compared; and the number of pairs or queries that were left out.
+    """
+    of_suites = [metrics_of(own[0])[suite] for own in systems.values()]
+    sets = AVERAGES.get(suite, [suite])
+    is_of_suite = pairs.index.isin(sets, level="suite")
+    common, left_out = _complete(pairs.loc[is_of_suite, [*systems]])
+    if len(common):
+        scores = common.xs("predicted", axis=1, level=2)
+        gold = _common_gold(suite, common.xs("gold", axis=1, level=2))
+        # An average has seven sets, each of which is resampled on its own.
+        names = scores.index.get_level_values("suite").tolist()
+        measure = "accuracy" if "accuracy" in of_suites[0] else "spearman"
+        options = {"sets": names, "measure": measure}
+        return _Items("pairs", measure, gold, scores, options), left_out
+    measure = RETRIEVAL[0] if all(RETRIEVAL[0] in own for own in of_suites) else "ndcg"
+    values, left_out = _complete(_join_reports(systems, partial(_values_by_query, suite, measure)))
+    if values.empty:
+        raise DataError(
+            f"{suite}: {', '.join(systems)} have no pair or query in common; score them on one "
+            "version of the set"
+        )
+    # A mean over queries: they are drawn again, not the pairs within one.
+    options = {"measure": "mean"}
+    return _Items("queries", measure, np.zeros(len(values)), values, options), left_out
+
+
+def _complete(table: Any) -> tuple[Any, int]:
+    """Return the rows that every system has, and how many others there are."""
+    common = table.dropna()
+    return common.astype(float), len(table.dropna(how="all")) - len(common)
+
+
+def _common_gold(suite: str, gold: Any) -> np.ndarray:
     """Return the gold of the common pairs; raise DataError if two systems have another."""
-    columns, _ = _common_items(tables, "gold")
-    gold = columns.iloc[:, 0]
-    for name, place in columns:
-        different = columns.index[columns[name, place] != gold]
+    first = gold.iloc[:, 0]
+    for (name, _), other in gold.items():
+        different = gold.index[other != first]
         if len(different):
             raise DataError(
-                f"{suite}: {columns.columns[0][0]} and {name} have different gold, first of pair "
+                f"{suite}: {gold.columns[0][0]} and {name} have different gold, first of pair "
                 f"{different[0][-1]!r} ({len(different)} pairs); score both on one version of the "
                 "set"
             )
-    return gold.to_numpy()
+    return first.to_numpy()
 
 
-def _measure(table: Any, reports: list[Any], statistic: _Statistic) -> _System:
-    configs = [getattr(report, "config", BaselineConfig()) for report in reports]
-    # An evaluated encoder is a run with a seed that means nothing.
-    is_trained = configs[0].method != BaselineConfig.method
-    scores = table.to_numpy().T
-    return _System(
-        [config.seed for config in configs] if is_trained else [],
-        scores,
-        np.array([statistic.value(own) for own in scores]),
-        np.array([statistic.draws(own) for own in scores]),
-    )
+def _values_by_query(suite: str, measure: str, report: Any) -> Any:
+    """Return the measure of each query; those without a relevant target have no NDCG."""
+    table: Any = extract_table(report, "rankings")
+    metrics = per_query_metrics if measure == "ndcg" else retrieval_metrics
+    return metrics(table[table["suite"] == suite]).set_index("query_id")[[measure]]
 
 
-def _score_columns(system: _System, statistic: _Statistic) -> dict[str, Any]:
+def _measure(systems: _Reports, items: _Items, samples: int) -> dict[str, _System]:
+    """Return each system with its values; all are resampled at once."""
+    scores = items.scores.to_numpy().T
+    values = np.array([mean_over_sets(items.gold, own, **items.options) for own in scores])
+    draws = bootstrap_values(items.gold, scores, samples=samples, **items.options)
+    measured = {}
+    for name, reports in systems.items():
+        own = items.scores.columns.get_level_values(0) == name
+        measured[name] = _System(reports, scores[own], values[own], draws[own])
+    return measured
+
+
+def _score_columns(system: _System, items: _Items) -> dict[str, Any]:
     value, low, high = _interval(system.values, system.draws)
     return {
-        "measure": statistic.measure,
+        "measure": items.measure,
         "seeds": len(system.values),
-        statistic.items: system.scores.shape[1],
+        items.kind: system.scores.shape[1],
         "value": value,
         "std": seed_spread(system.values).std,
         "low": low,
@@ -244,39 +219,55 @@ def _score_columns(system: _System, statistic: _Statistic) -> dict[str, Any]:
 
 
 def _difference_columns(
-    system: _System, baseline: _System, statistic: _Statistic
+    system: _System, baseline: _System, items: _Items, samples: int
 ) -> dict[str, Any]:
-    own, other = _paired_seeds(system.seeds, baseline.seeds)
+    own, other = pair_seeds(system.reports, baseline.reports)
     differences = system.values[own] - baseline.values[other]
     draws = system.draws[own] - baseline.draws[other]
     n = len(differences)
+    seed_std = seed_spread(differences).std
     # A permutation test exchanges pairs and knows nothing of seeds.
     if n > 1:
         p_value = hierarchical_p(differences, draws)
-        pairs_std = float(draws.mean(axis=0).std())
-        smallest = smallest_difference(seed_spread(differences).std, n, pairs_std=pairs_std)
+        pairs_std = float(effects_of_pairs(draws).std())
+        smallest = smallest_difference(seed_std, n, pairs_std=pairs_std)
     else:
-        p_value = statistic.test(system.scores[own][0], baseline.scores[other][0]).p_value
+        first, second = system.scores[own][0], baseline.scores[other][0]
+        test = permutation_test(items.gold, first, second, samples=samples, **items.options)
+        p_value = test.p_value
         # Resamples without a correlation are left out.
-        spread: Any = pd.Series(draws[0]).std()
-        smallest = _DETECTED * spread
-    numbers = [*_interval(differences, draws), p_value, smallest]
+        pairs_std: Any = pd.Series(draws[0]).std()
+        smallest = _DETECTED * pairs_std
+    numbers = [*_interval(differences, draws), seed_std, pairs_std, p_value, smallest]
     return dict(zip(_DIFFERENCE, numbers, strict=True)) | {"paired_seeds": n}
 
 
-def _paired_seeds(first: list[int], second: list[int]) -> tuple[Any, Any]:
-    """Return the places of the seeds of two systems that are compared with each other.
+def pair_seeds(first: list[Any], second: list[Any]) -> tuple[Any, Any]:
+    """Return the places of the reports of two systems that are compared with each other.
 
     All seeds are compared with a system without seeds, otherwise those that both have. If they have
     none in common, the first of each is.
     """
+    seeds, others = map(_seeds_of, (first, second))
     # An encoder without seeds is the same for every run.
-    if not (first and second):
+    if not (seeds and others):
         return slice(None), slice(None)
-    common = [seed for seed in first if seed in second]
+    common = [seed for seed in seeds if seed in others]
     if not common:
         return [0], [0]
-    return [first.index(seed) for seed in common], [second.index(seed) for seed in common]
+    return list(map(seeds.index, common)), list(map(others.index, common))
+
+
+def _seeds_of(reports: list[Any]) -> list[int]:
+    """Return the seed of each report, of those without one its place; [] for a single encoder."""
+    configs = [
+        getattr(report, "config", BaselineConfig(seed=place))
+        for place, report in enumerate(reports)
+    ]
+    # An evaluated encoder is a run with a seed that means nothing.
+    if len(configs) == 1 and configs[0].method == BaselineConfig.method:
+        return []
+    return [config.seed for config in configs]
 
 
 def _interval(values: np.ndarray, draws: np.ndarray) -> Interval:

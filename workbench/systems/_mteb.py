@@ -2,8 +2,11 @@
 
 import json
 import math
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from workbench.data import TRANSFER, Pairs, load_pairs
 from workbench.data._catalogue import TABLES
@@ -13,22 +16,28 @@ from workbench.files import Facts, write_json
 from workbench.metrics import spearman
 from workbench.runs import Run
 from workbench.systems._scores import SystemScores, join_systems
+from workbench.systems._trec import RUN_INDEX, judge_runs
 
 _ENDING = "_predictions.json"
-_COSINES = "cosine_scores"
+_UNNAMED = "no_model_name/available"  # mteb's name of a model that was loaded from a folder
+# Larger is closer in both; mteb's main score is that of cosines.
+_SCORES = ("cosine_scores", "similarity_scores")
 
 
 def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> SystemScores:
-    """Return the scores of pairs that mteb wrote with `mteb.evaluate(prediction_folder=...)`.
+    """Return the scores of pairs and the rankings that mteb wrote into its `prediction_folder`.
 
     Each model needs a folder of its own: in one folder, mteb keeps the name of the first model and
-    the scores of the last. A system is called by its folder below `path`, otherwise by its model.
-    Predictions that are no scores of known pairs are left out, which `notes` says.
+    the scores of the last. A system is called by its folder below `path`, otherwise by its model
+    or, if that was loaded from a folder and so has no name, by the folder of the file.
+    Predictions that are neither scores of known pairs nor rankings of judged documents are left
+    out, which `notes` says.
 
     Args:
         path: A file TASK_predictions.json, or a folder that has such files at any depth.
         on: The pairs of the task in its order, with gold: a set, its name or a file. By default the
-            set of the catalogue that has the same pairs.
+            set of the catalogue that has the same pairs. For retrieval and reranking a file of
+            judgements as `read_qrels` reads it.
 
     Raises:
         DataError: A file is damaged, two have scores of one system for the same pairs, or no file
@@ -36,37 +45,36 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
     """
     root = Path(path)
     files = sorted(root.rglob(f"*{_ENDING}")) if root.is_dir() else [root]
-    parts: dict[Any, SystemScores] = {}
-    notes: Facts = {}  # each once: most are the same for each system
+    parts: dict[Any, Facts] = defaultdict(dict)  # task, subset, split -> system -> predictions
     for file in files:
         system, content = _read_predictions(file)
         if file.parent not in (root, root.parent):
             system = file.parent.relative_to(root).as_posix()
+        elif system == _UNNAMED:
+            system = file.parent.name
         task = file.name.removesuffix(_ENDING)
         for subset, splits in content.items():
             for split, predictions in splits.items():
-                part = f"{task} ({subset}, {split})"
-                suite: Any = on or TABLES["mteb"].get(task, {}).get(split, task)
-                # Larger is closer in both; mteb's main score is that of cosines.
-                key = _COSINES if _COSINES in predictions else "similarity_scores"
-                try:
-                    pairs = load_pairs(suite) if isinstance(suite, str | Path) else suite
-                    report = report_pairs({pairs.name: (pairs, predictions.get(key, []))})
-                except ValueError as problem:
-                    why = f"{problem}; give its pairs, in its order, with --on FILE"
-                    notes[f"{part} left out: {why}"] = ""
-                    continue
-                if (system, pairs.name) in parts:
-                    raise DataError(
-                        f"{file}: {part} is not the only one with as many scores as {pairs.name} "
-                        "has pairs; give the path of one file, with one such part"
-                    )
-                parts[system, pairs.name] = SystemScores({system: [report]}, {pairs.name: pairs})
-                notes[f"{part}: {key}, and the gold of {pairs.name}, in its order"] = ""
-    if not parts:
+                parts[task, subset, split][system] = predictions
+    notes: list[str] = []
+    found = []
+    for (task, subset, split), systems in parts.items():
+        part = f"{task} ({subset}, {split})"
+        gold = on or TABLES["mteb"].get(task, {}).get(split)
+        try:
+            scores = _score_part(systems, gold)
+        except (TypeError, ValueError) as problem:
+            notes.append(
+                f"{part} left out: {problem}; with --on FILE give its pairs in its order, or its "
+                "judgements"
+            )
+            continue
+        found.append(scores)
+        notes += [f"{part}: {note}" for note in scores.notes]
+    if not found:
         raise DataError(f"{path}: no file *{_ENDING} has scores of known pairs; {'; '.join(notes)}")
-    joined = join_systems(parts.values())
-    return SystemScores(joined.reports, joined.pairs, list(notes))
+    joined = join_systems(found)
+    return SystemScores(joined.reports, joined.pairs, notes)
 
 
 def _read_predictions(file: Path) -> tuple[str, Facts]:
@@ -81,6 +89,27 @@ def _read_predictions(file: Path) -> tuple[str, Facts]:
             f"{file} is no file of predictions ({problem!r}); mteb 2 writes them with "
             "evaluate(..., prediction_folder=FOLDER)"
         ) from None
+
+
+def _score_part(systems: Facts, gold: Any) -> SystemScores:
+    """Return the scores of systems: score -> values, or query -> document -> score."""
+    first, *_ = systems.values()
+    if gold is None or not isinstance(first, dict):
+        raise DataError("neither scores of pairs nor rankings whose gold is known")
+    keys = [key for key in _SCORES if key in first]
+    if not keys:
+        return judge_runs({name: _as_run(own) for name, own in systems.items()}, gold)
+    pairs = gold if isinstance(gold, Pairs) else load_pairs(gold)
+    reports = {}
+    for name, own in systems.items():
+        reports[name] = [report_pairs({pairs.name: (pairs, own.get(keys[0], []))})]
+    note = f"{keys[0]}, and the gold of {pairs.name}, in its order"
+    return SystemScores(reports, {pairs.name: pairs}, [note])
+
+
+def _as_run(rankings: Facts) -> Any:
+    queries = {query: pd.Series(scores, dtype=float) for query, scores in rankings.items()}
+    return pd.concat(queries, names=RUN_INDEX)
 
 
 def write_mteb(run: Run, folder: str | Path) -> list[Path]:
@@ -98,9 +127,11 @@ def write_mteb(run: Run, folder: str | Path) -> list[Path]:
     place = Path(folder, "results", f"ranking-workbench__{method}", revision)
     model = {"name": f"ranking-workbench/{method}", "revision": revision}
     files: dict[Path, Facts] = {place / "model_meta.json": model}
-    tasks = {}
-    for task, sets in TABLES["mteb"].items():
-        tasks |= {suite: (task, split) for split, suite in sets.items()}
+    tasks = {
+        suite: (task, split)
+        for task, sets in TABLES["mteb"].items()
+        for split, suite in sets.items()
+    }
     groups: Any = run.scores().groupby("suite", sort=False)
     for suite, rows in groups:
         if suite in TRANSFER:

@@ -78,7 +78,7 @@ def _joined(name: str, first: list[Any], second: list[Any]) -> list[Report]:
         if common := metrics.keys() & others.keys():
             raise DataError(
                 f"two sources have scores of {name} on {min(common)}; rename the system in one "
-                "of them"
+                "of them, or give the path of one of their files"
             )
         tables = [
             pd.concat([extract_table(one, kind) for one in pair], ignore_index=True)

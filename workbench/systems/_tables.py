@@ -10,6 +10,7 @@ Which column is what follows from `columns`, otherwise from these rules:
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from workbench.data._sets import take_rows
 from workbench.data._tables import to_number
 from workbench.errors import DataError
 from workbench.evaluation import report_pairs
-from workbench.files import set_name
+from workbench.files import OWN_FILES, set_name
 from workbench.runs import AnyPath
 from workbench.systems._scores import SystemScores
 
@@ -36,6 +37,20 @@ _KEYS = (_ID, _TEXTS, _GOLD) = range(3)
 _OTHER = 3
 
 
+def score_files(source: AnyPath) -> list[Path]:
+    """Return the files of scores that a source is: itself, or those in a folder of such files.
+
+    There is none in a folder that has folders or JSON, as those of runs and of encoders have."""
+    path = Path(source)
+    if path.name.endswith(OWN_FILES):
+        return [path]
+    if any(path.glob("*/")) or any(path.glob("*.json")):
+        return []
+    # A .txt says something about the others.
+    endings = (".csv", ".tsv", ".jsonl", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".parquet")
+    return [file for file in sorted(path.glob("*")) if file.name.endswith(endings)]
+
+
 def read_score_file(
     paths: Sequence[AnyPath],
     *,
@@ -48,7 +63,7 @@ def read_score_file(
     as both have them. Rows without a score of every system are left out and counted.
 
     Args:
-        paths: .csv, .tsv, .jsonl (also .gz) or .parquet.
+        paths: .csv, .tsv, .jsonl (also .gz) or .parquet, or folders as of `score_files`.
         on: The pairs and their gold, which the files then need not have: a set, its name or a file.
             By default the first of the files.
         columns: sentence1, sentence2, gold or id -> column, where the rules above do not hold.
@@ -57,14 +72,22 @@ def read_score_file(
         DataError: A file cannot be read or has no system; `columns` has another role; an id occurs
             twice; a score is no finite number; no pair has a score of every system.
     """
-    tables = []
+    if isinstance(on, str):
+        on = Path(on)
+    files: list[AnyPath] = []
     for path in paths:
-        has_gold = on is not None or path != paths[0]
-        tables.append(_read_rows(path, dict(columns or {}), has_gold=has_gold))
+        own = score_files(path) or [path]
+        # In a folder, the pairs may lie beside the scores.
+        files += [file for file in own if len(own) == 1 or file != on]
+    chosen = columns or {}
+    tables = [
+        _read_rows(path, dict(chosen), has_gold=on is not None or path != files[0])
+        for path in files
+    ]
     notes = [table.attrs["note"] for table in tables]
     if on is None:
         rows: Any = tables.pop(0)
-        pairs = load_pairs(paths[0], columns=rows.attrs["columns"])
+        pairs = load_pairs(files[0], columns=rows.attrs["columns"])
         # A pair has the number of its row; those without gold are left out.
         rows = rows.iloc[list(map(int, pairs.pair_id))].reset_index(drop=True)
     else:
@@ -98,13 +121,12 @@ def read_score_file(
 
 def _read_rows(path: AnyPath, chosen: dict[str, str], *, has_gold: bool) -> pd.DataFrame:
     """Return _ID, _TEXTS and _GOLD of a file, those that it has, and a column for each system."""
-    table = read_own(path)
-    if table is None:
-        raise DataError(f"{path}: expected a file of scores: .csv, .tsv, .jsonl or .parquet")
+    # A path that is no name of a set is refused if it is no table.
+    table: Any = read_own(Path(path).absolute())
     table.require(chosen)
     cells = pd.DataFrame(table.columns)
     numbers: Any = cells.map(to_number)
-    is_wrong = numbers.isna() & (cells.map(str.strip) != "")
+    is_wrong: Any = numbers.isna() & (cells != "")
     own_id = chosen.pop("id", next(filter(_ROW_ID.fullmatch, cells), ""))
     matches = match_columns("pairs", table, chosen)
     sides = [*matches["sentence1"][:1], *matches["sentence2"][:1]]
@@ -120,20 +142,19 @@ def _read_rows(path: AnyPath, chosen: dict[str, str], *, has_gold: bool) -> pd.D
     found = {"systems": systems, "gold": golds, "texts": sides, "not read": unread}
     parts = [f"{what} = {', '.join(names) or 'none'}" for what, names in found.items()]
     note = f"{path}: {'; '.join(parts)}"
-    has_other_role = chosen and not any(matches.values())
     is_enough = has_gold or (golds and len(sides) == 2)
-    if not systems or len(golds) > 1 or has_other_role or not is_enough:
+    if not systems or len(golds) > 1 or not is_enough:
         raise DataError(
             f"{note}. It needs systems (numbers with a decimal point), one gold and two texts: "
             "choose with --columns gold=NAME,sentence1=NAME,sentence2=NAME (the only other role "
             "is id), or give gold and texts with --on FILE"
         )
-    for name in systems:
-        for row in np.flatnonzero(is_wrong[name]):
-            raise DataError(
-                f"{table.at(int(row))}: {name} is {cells[name][row]!r}, not a finite number; "
-                "correct it, or leave it empty to leave out the pair"
-            )
+    for row, place in np.argwhere(is_wrong[systems]):
+        name = systems[place]
+        raise DataError(
+            f"{table.at(row)}: {name} is {cells[name][row]!r}, not a finite number; correct it, or "
+            "leave it empty to leave out the pair"
+        )
     rows = numbers[systems]
     if len(systems) == 1 and _ANY_SYSTEM.fullmatch(plain_name(*systems)):
         rows.columns = [set_name(path)]

@@ -1,6 +1,6 @@
 """Run files and judgements of information retrieval: TREC's, and the layout of BEIR."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from csv import QUOTE_NONE
 from io import StringIO
 from pathlib import Path
@@ -20,7 +20,7 @@ from workbench.systems._scores import SystemScores
 # The fields of a line, as columns are called.
 _RUN = "query_id Q0 target_id rank score tag"
 _QRELS = "query_id 0 target_id score"
-_ID = ["query_id", "target_id"]
+RUN_INDEX = ["query_id", "target_id"]
 
 
 def read_qrels(path: AnyPath) -> Any:
@@ -35,29 +35,16 @@ def read_qrels(path: AnyPath) -> Any:
     return _read_fields(path, _QRELS)["score"]
 
 
-def read_runs(
-    paths: Sequence[AnyPath],
-    qrels: AnyPath,
-    *,
-    queries: AnyPath = "",
-    corpus: AnyPath = "",
-) -> SystemScores:
+def read_runs(paths: Sequence[AnyPath], qrels: AnyPath) -> SystemScores:
     """Return the rankings of TREC run files, one system each, compared with judgements.
 
     A system is called by the tag of its file, if several "TAG+TAG", or by the path of the file if
     two have the same. The order of documents follows from the scores; ranks in the files are not
-    read. The suite is called like the file of judgements, or DATASET-SPLIT if that is BEIR's
-    DATASET/qrels/SPLIT.tsv.
+    read.
 
     Args:
         paths: Files with lines `query Q0 document rank score tag`; they may end in .gz.
-        qrels: As `read_qrels` reads it.
-        queries: BEIR's queries.jsonl, whose texts are shown; by default the ids are.
-        corpus: BEIR's corpus.jsonl, whose titles and texts are shown; by default the ids are.
-
-    Returns:
-        Reports with metrics n (targets), queries, kcc, ndcg and, if ir-measures is installed and
-        the grades are whole, `RETRIEVAL`. The notes say what was left out.
+        qrels: As of `judge_runs`.
 
     Raises:
         DataError: A line has another form, a score is not finite, a document is retrieved twice for
@@ -70,14 +57,35 @@ def read_runs(
     names = ["+".join(run["tag"].unique()) for run in runs.values()]
     if len({*names}) < len(names):
         names = list(runs)
+    scores = {name: run["score"] for name, run in zip(names, runs.values(), strict=True)}
+    return judge_runs(scores, qrels)
+
+
+def judge_runs(runs: Mapping[str, Any], qrels: AnyPath) -> SystemScores:
+    """Return the rankings of systems, compared with judgements.
+
+    The suite is called like the file of judgements, or DATASET-SPLIT if that is BEIR's
+    DATASET/qrels/SPLIT.tsv. Then DATASET/queries.jsonl and DATASET/corpus.jsonl have the texts that
+    are shown; without these files the ids are.
+
+    Args:
+        runs: system -> its scores, a series by query_id and target_id.
+        qrels: As `read_qrels` reads it.
+
+    Returns:
+        Reports with metrics n (targets), queries, kcc, ndcg and, if ir-measures is installed and
+        the grades are whole, `RETRIEVAL`. The notes say what was left out.
+
+    Raises:
+        DataError: No query is judged, or a file cannot be read.
+    """
     folder = Path(qrels).absolute().parent
     suite = Path(str(qrels).removesuffix(".gz")).stem
     if folder.name == "qrels":
         suite = f"{folder.parent.name}-{suite}"
-    numbers = [read_qrels(qrels), *(run["score"] for run in runs.values())]
-    joined = pd.concat(numbers, axis=1, keys=["", *names]).sort_index()
+    joined = pd.concat({"": read_qrels(qrels), **runs}, axis=1).sort_index()
     has_query = joined.groupby(level=0).count() > 0
-    kept = has_query[has_query[""] & has_query[names].any(axis=1)]
+    kept = has_query[has_query[""] & has_query[[*runs]].any(axis=1)]
     if kept.empty:
         raise DataError(
             f"no query of the runs is judged in {qrels}; give runs and judgements of one set"
@@ -94,14 +102,14 @@ def read_runs(
     ids = scores.index.to_frame()
     table = ids.assign(
         suite=suite,
-        query=_find_texts(ids["query_id"], queries),
-        target=_find_texts(ids["target_id"], corpus),
+        query=_find_texts(ids["query_id"], folder.parent / "queries.jsonl"),
+        target=_find_texts(ids["target_id"], folder.parent / "corpus.jsonl"),
     )
     # Categories, since texts of millions of rows take memory and time.
     table = table.astype("category").assign(gold=scores[""].clip(0))
     no_scores = pd.DataFrame(columns=["suite", "subset", "pair_id", "gold", "predicted"])
     reports = {}
-    for name in names:
+    for name in runs:
         ranked = table.assign(score=scores[name], rank=ranks[name])
         ranked = ranked[[*RANKING_COLUMNS]].reset_index(drop=True)
         metrics = {"n": len(ranked), **ranking_metrics(ranked)}
@@ -134,7 +142,7 @@ def write_trec(source: Any, folder: AnyPath) -> list[Path]:
     place = Path(folder)
     files = {}
     for suite, rows in table.groupby("suite", sort=False, observed=True):
-        ids = rows[_ID].astype(str).replace(r"\s", "%20", regex=True)
+        ids = rows[RUN_INDEX].astype(str).replace(r"\s", "%20", regex=True)
         lines = rows.assign(**ids, Q0="Q0", tag=tag, **{"0": 0})
         lines = lines.sort_values(["query_id", "score", "target_id"], ascending=False)
         lines["rank"] = lines.groupby("query_id").cumcount() + 1
@@ -149,9 +157,9 @@ def write_trec(source: Any, folder: AnyPath) -> list[Path]:
     return list(files)
 
 
-def _find_texts(ids: Any, path: AnyPath) -> Any:
+def _find_texts(ids: Any, path: Path) -> Any:
     """Return the title, if any, and text of each id in a file of BEIR; otherwise the id."""
-    if not path:
+    if not path.is_file():
         return ids
     table: Any = read_own(path)
     table.require({"id": "_id", "text": "text"})
@@ -178,7 +186,7 @@ def _read_fields(path: AnyPath, form: str) -> Any:
     )
     lines = lines.query("query_id not in ['', 'query-id']")  # the second is of BEIR's header
     lines["score"] = pd.to_numeric(lines["score"], errors="coerce")
-    is_wrong = ~np.isfinite(lines["score"]) | lines.duplicated(_ID)
+    is_wrong = ~np.isfinite(lines["score"]) | lines.duplicated(RUN_INDEX)
     # A line with all of its fields lacks only what is more.
     is_wrong |= (lines == "").sum(axis=1) != 1
     for line in lines.index[is_wrong] + 1:
@@ -186,4 +194,4 @@ def _read_fields(path: AnyPath, form: str) -> Any:
             f"{path}, line {line}: not `{form}` with a finite score, or a document of its query "
             "for the second time; correct the line"
         )
-    return lines.set_index(_ID)
+    return lines.set_index(RUN_INDEX)

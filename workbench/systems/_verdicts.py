@@ -9,16 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.metrics import RETRIEVAL
+from workbench.metrics import MEASURE_TITLES, RETRIEVAL
 from workbench.systems._scores import SystemScores
-
-_TITLES = {
-    "spearman": "Spearman",
-    "accuracy": "accuracy",
-    "ndcg": "NDCG",
-    "kcc": "KCC",
-    "nDCG@10": "nDCG@10",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +22,11 @@ class SystemComparison:
             queries; value (mean over seeds), their std, and the 95% interval low and high over
             pairs, of several seeds over both; kcc, ndcg, those of `RETRIEVAL` that a report has,
             queries; difference from the baseline (positive: better), difference_low,
-            difference_high, and paired_seeds, the number of seeds that it is a mean of; p_value of
-            the paired permutation test, of several seeds the level at which the interval ends at 0;
-            adjusted, the same after Holm's correction over the table; smallest, the true difference
-            that is detected in 80 of 100 cases. All measures are in [-1, 1]; what does not exist is
-            nan.
+            difference_high; seed_std and pairs_std, its standard deviations over seeds and over
+            pairs, and paired_seeds, the number of seeds that it is a mean of; p_value of the paired
+            permutation test, of several seeds the level at which the interval ends at 0; adjusted,
+            the same after Holm's correction over the table; smallest, the true difference that is
+            detected in 80 of 100 cases. All measures are in [-1, 1]; what does not exist is nan.
         baseline: The name of the system that all others are compared with.
         alpha: The level of a verdict.
         notes: Sentences on what was guessed and left out.
@@ -52,13 +44,15 @@ class SystemComparison:
     def caption(self) -> str:
         """What the numbers of the tables are."""
         table: Any = self.table
+        is_of_pairs = table["measure"].isin(["spearman", "accuracy"])
+        items = " or ".join(is_of_pairs.map({True: "pairs", False: "queries"}).unique())
         tests = int(table["adjusted"].notna().sum())
         seeds = " and seeds" if table["seeds"].max() > 1 else ""
         plural = "s" if tests != 1 else ""
         return (
-            f"x 100. Intervals: 95% over pairs{seeds}. Differences from {self.baseline}; p: paired "
-            f"test, Holm's correction for {tests} test{plural}. Smallest detectable: the true "
-            "difference that would be seen in 80 of 100 cases."
+            f"x 100. Intervals: 95% over {items}{seeds}. Differences from {self.baseline}; p: "
+            f"paired test, Holm's correction for {tests} test{plural}. Smallest detectable: the "
+            "true difference that would be seen in 80 of 100 cases."
         )
 
     def verdicts(self) -> list[str]:
@@ -70,8 +64,8 @@ class SystemComparison:
         name = f"{row['system']} and {self.baseline} on {row['suite']}"
         points = f"{100 * row['difference']:+.1f}"
         interval = f"{100 * row['difference_low']:.1f} to {100 * row['difference_high']:.1f}"
-        result = f"{points} {_TITLES[row['measure']]} x 100, 95% interval {interval}"
-        if pd.isna(row["adjusted"]):
+        result = f"{points} {_title(row['measure'])} x 100, 95% interval {interval}"
+        if pd.isna(row["difference_low"]):
             return f"{name} cannot be compared: a score is undefined in most resamples."
         # The sentence follows the corrected test, not the interval of this row alone.
         if row["adjusted"] >= self.alpha:
@@ -102,7 +96,7 @@ class SystemComparison:
         return table.loc[rows["system"].unique(), rows["suite"].unique()].fillna("")
 
     def _texts(self, rows: Any) -> pd.DataFrame:
-        measure = _TITLES[rows["measure"].iloc[0]]
+        measure = _title(rows["measure"].iloc[0])
         texts: Any = pd.DataFrame({"system": rows["system"]})
         for count in ("seeds", "pairs", "queries"):
             if count in rows and (count != "seeds" or rows[count].max() > 1):
@@ -110,7 +104,7 @@ class SystemComparison:
         texts[measure] = _scores(rows)
         texts["95% interval"] = _ranges(rows["low"], rows["high"])
         for name in ("kcc", "ndcg", *RETRIEVAL):
-            title = _TITLES.get(name, name)
+            title = _title(name)
             if name in rows and title != measure:
                 texts[title] = _points(rows[name])
         if rows["difference"].notna().any():
@@ -167,6 +161,10 @@ def p_text(p: float) -> str:
     if pd.isna(p):
         return ""
     return "< .001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
+
+
+def _title(measure: str) -> str:
+    return MEASURE_TITLES.get(measure, measure)
 
 
 def _scores(rows: Any) -> Any:

@@ -9,11 +9,10 @@ from workbench.notebook import (
 )
 from workbench.views.ask import Ask as Ask
 from workbench.views.comparison import (
+    compare_runs as compare_runs,
     compare_with_start as compare_with_start,
     intervals as intervals,
-    paired_tests as paired_tests,
     smallest_differences as smallest_differences,
-    summarize_tests as summarize_tests,
 )
 from workbench.views.explorer import RankingExplorer as RankingExplorer
 from workbench.views.export import export_html as export_html

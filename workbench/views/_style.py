@@ -7,15 +7,22 @@ import base64
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from html import escape
 from itertools import chain, count as endless, islice, product
 from pathlib import Path
 from string import ascii_uppercase
 
 import numpy as np
-import pandas as pd
 from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+HERE = Path(__file__).parent
+
+
+def read_part(name: str) -> str:
+    """Return the text of a file of this folder: a script, a drawing or a template."""
+    return (HERE / name).read_text(encoding="utf-8")
+
 
 GREY = "#767776"  # of lines and words that are no data: readable on white and on nearly black
 # class -> style. A notebook gets them in its elements (`inlined`), a page and the live views as
@@ -23,24 +30,20 @@ GREY = "#767776"  # of lines and words that are no data: readable on white and o
 # it, light to dark, so that they differ without hue too; the text on them is dark in every theme.
 # "pro" and "con": of words that bring two sentences together (blue) or apart (orange), from little
 # to much.
-STYLES: dict[str, str] = json.loads(
-    (Path(__file__).parent / "styles.json").read_text(encoding="utf-8")
-)
+STYLES: dict[str, str] = json.loads(read_part("styles.json"))
 _CLASSES = re.compile(r'class="((?:{0})(?: (?:{0}))*)"'.format("|".join(STYLES)))
 
 
 def _template(name: str) -> str:
-    text = (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
     # Lines are joined, so that no white space is between cells.
-    return "".join(map(str.strip, text.splitlines()))
+    return "".join(map(str.strip, read_part(f"templates/{name}").splitlines()))
 
 
 _TEMPLATES = Environment(
     autoescape=True, loader=FunctionLoader(_template), undefined=StrictUndefined
 )
-_TEMPLATES.filters["number"] = format
-_TEMPLATES.tests["missing"] = np.isnan
-_TEMPLATES.tests["unretrieved"] = np.isneginf
+_TEMPLATES.globals |= {"styles": STYLES, "read_part": read_part, "grey": GREY}
+_TEMPLATES.tests |= {"missing": np.isnan, "unretrieved": np.isneginf}
 _TEMPLATES.policies["truncate.leeway"] = 0
 
 
@@ -93,22 +96,6 @@ def framed(*parts: str) -> str:
     return f'<div class="mathjax_ignore"><div class="view">{"".join(parts)}</div></div>'
 
 
-def grid(
-    values: pd.DataFrame, largest: float, written: Callable[[float], str], caption: str = ""
-) -> str:
-    """Return a table of numbers whose cells are shaded by size: blue above 0, orange below.
-
-    `largest` has the darkest shade; `written` formats a value; nan leaves a cell empty.
-    """
-    columns = list(map(str, values))
-    rows = []
-    for name, numbers in values.iterrows():
-        cells = [(value, written(value), number_class(value, largest)) for value in numbers]
-        rows.append((str(name), cells))
-    short = shortened(columns, 24)
-    return render("grid.html", columns=columns, short=short, rows=rows, caption=caption)
-
-
 def number_class(value: float, largest: float) -> str:
     """Return the classes of a cell: blue above 0, orange below, darkest from `largest` on."""
     # All 0: no effect at all, and no shade; nan has none either.
@@ -133,3 +120,6 @@ def problem_html(problem: Exception, label: str = "") -> str:
     if label:
         text = f"{label}: {text}"
     return f'<p class="problem" role="alert">{escape(text)}</p>'
+
+
+_TEMPLATES.filters |= {"number": format, "shortened": shortened, "number_class": number_class}

@@ -1,7 +1,6 @@
 """The widgets of the live views: a table of columns, a panel of HTML, and the frame of a view."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import anywidget
@@ -11,10 +10,9 @@ import pandas as pd
 import traitlets
 
 from workbench.errors import unknown_name
-from workbench.views._style import STYLES, inlined, problem_html, render
+from workbench.views._style import HERE, inlined, problem_html, render
 
-HERE = Path(__file__).parent
-STYLE_SHEET = render("styles.css", styles=STYLES)
+STYLE_SHEET = render("styles.css")
 
 
 class TableWidget(anywidget.AnyWidget):
@@ -42,36 +40,40 @@ class TableWidget(anywidget.AnyWidget):
     ticked = traitlets.List().tag(sync=True)
     height = traitlets.Int(420).tag(sync=True)
 
-    def set_rows(
-        self, frame: pd.DataFrame, columns: Sequence[Mapping[str, Any]], texts: Sequence[str] = ()
-    ) -> None:
+    def set_rows(self, frame: pd.DataFrame, columns: Sequence[Mapping[str, Any]]) -> None:
         """Replace all rows.
 
         Args:
-            frame: The rows.
-            columns: For each its name and, if needed, title, hover, digits, limit (True: limits in
-                its heading), error (the column of shares that shade it).
-            texts: A further text of each row, which is searched and not shown.
+            frame: The rows; all its texts are searched.
+            columns: For each that is shown its name and, if needed, title, hover, digits, limit
+                (True: limits in its heading), error (the column of shares that shade it).
         """
-        self._frame = frame.reset_index(drop=True)
+        self.frame = frame.reset_index(drop=True)
         numbers = frame.select_dtypes("number")
         searched = frame.select_dtypes(exclude="number").map(str).to_dict("list")
-        if texts:
-            searched["searched"] = list(texts)
         rows = ["\n".join(row).casefold() for row in zip(*searched.values(), strict=True)]
         self._searched = pd.Series(rows, dtype=object)
         with self.hold_sync():
-            self.columns = list(columns)
+            self.columns = self._columns = list(columns)
             self.extra = {}
             # Numbers travel as bytes, so that nan and all digits arrive.
             self.data = {name: _bytes(values) for name, values in numbers.items()} | searched
             self._list()
 
-    def order_by(self, name: str, values: np.ndarray, sort: list[Any]) -> None:
-        """Replace the values of one number column, which may be hidden, and sort."""
-        self._frame[name] = values
+    def order_by(
+        self, column: Mapping[str, Any], values: np.ndarray, *, descending: bool = True
+    ) -> None:
+        """Sort by numbers that are shown in front of the columns of `set_rows`; choose the first.
+
+        Other numbers of the same name replace them, and cost one message of one column."""
+        name = column["name"]
+        sort = [name, descending]
+        self.frame[name] = values
         with self.hold_sync():
-            self.extra = {**self.extra, name: _bytes(values)}
+            self.columns = [column, *self._columns]
+            # The same row number is another row now.
+            self.chosen = -1
+            self.extra = {name: _bytes(values)}
             # An equal value is no change, so it would not be observed.
             if self.sort == sort:
                 self._list()
@@ -80,19 +82,18 @@ class TableWidget(anywidget.AnyWidget):
     @traitlets.observe("search", "sort", "limits")
     def _list(self, _: Any = None) -> None:
         # The same as in table.js, so that both sides list the same rows.
-        is_listed: Any = pd.Series(True, self._frame.index)
-        for name in self._frame.columns.intersection(list(self.limits)):
+        is_listed: Any = pd.Series(True, self.frame.index)
+        for name in self.frame.columns.intersection(list(self.limits)):
             low, high = self.limits[name]
-            values = self._frame[name]
+            values = self.frame[name]
             is_listed &= (low is None or values >= low) & (high is None or values <= high)
         for word in self.search.casefold().split():
             is_listed &= self._searched.str.contains(word, regex=False)
+        rows: Any = self.frame[is_listed]
         name, descending = self.sort
-        if name in self._frame:
-            values: Any = self._frame[name]
-            order = values.sort_values(ascending=not descending, kind="stable").index
-            is_listed = is_listed[order]
-        self.listed = is_listed.index[is_listed].to_numpy()
+        if name in rows:
+            rows = rows.sort_values(name, ascending=not descending, kind="stable")
+        self.listed = rows.index.to_numpy()
         # A choice that is not listed any more would be shown next to a list without it.
         if self.chosen not in self.listed:
             self.chosen = int(self.listed[0]) if len(self.listed) else -1
@@ -147,18 +148,19 @@ class TypedView(View):
 
     def __init__(self, controls: dict[str, Any], *, is_row: bool = False) -> None:
         self.controls = controls
-        self.panel = Panel(layout={"width": "100%" if is_row else "65%"})
+        self.panel = Panel()
         for control in controls.values():
             control.observe(self._draw, "value")
         # Nothing has changed yet, so no control has caused a drawing.
         self._draw()
-        fields = list(controls.values())
+        fields = ipywidgets.Box(list(controls.values()))
+        super().__init__([fields, self.panel])
         if is_row:
-            row = ipywidgets.HBox(fields, layout={"flex_flow": "row wrap"})
-            super().__init__([row, self.panel])
+            fields.layout.flex_flow = "row wrap"
         else:
-            column = ipywidgets.VBox(fields, layout={"width": "34%"})
-            super().__init__([ipywidgets.HBox([column, self.panel])])
+            self.layout.flex_flow = "row"
+            fields.layout = {"flex_flow": "column", "width": "34%"}
+            self.panel.layout.width = "65%"
 
     def html(self, *, is_static: bool) -> str:
         """Return what is drawn, live or without a kernel; errors are shown in its place."""

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from workbench.errors import DataError
 from workbench.views._style import inlined
 from workbench.views._table import TypedView, text_area, value_of
-from workbench.views.encoders import WORDS, CachedEncoder, Encoders, usable_encoders, wrap_encoders
+from workbench.views.encoders import CachedEncoder, Encoders, usable_encoders, wrap_encoders
 from workbench.views.export import write_page
 from workbench.views.offline import Precision, write_offline
 from workbench.views.page import view_html
@@ -28,14 +30,20 @@ def require_text(sentences: list[str]) -> list[str]:
 class Ask(TypedView):
     """Rank targets for a query under each encoder, while they are typed: table and slope chart.
 
-    Ranks are compared with those of the first encoder. Each sentence is encoded once, so an edit
-    costs only what it changed. Of many targets the nearest are shown."""
+    Ranks are compared with gold if it is known, otherwise with those of the first encoder. Each
+    sentence is encoded once, so an edit costs only what it changed. Of many targets the nearest are
+    shown."""
 
     settable = ("query", "targets")
     query, targets = map(value_of, settable)
 
     def __init__(
-        self, encoders: Encoders = None, query: str = "", targets: Sequence[str] = ()
+        self,
+        encoders: Encoders = None,
+        query: str = "",
+        targets: Sequence[str] = (),
+        *,
+        pairs: Any = None,
     ) -> None:
         """Show a query; everything but the encoders can be edited in the view.
 
@@ -44,11 +52,17 @@ class Ask(TypedView):
                 `Encoder`, a method, or a function from sentences to vectors; or a list of them;
                 None: the bundled encoder.
             targets: Sentences, such as those of a whole set.
+            pairs: `Pairs`, or a table of pairs as of `PairExplorer`, whose gold is shown if they
+                have it for the query with each target.
 
         Example:
             Ask(["english-encoder", "word-overlap"], "a cat sleeps", ["a dog runs", "the cat naps"])
         """
         self._encoders = wrap_encoders(encoders)
+        self._gold = {}
+        if pairs is not None:
+            sentences = zip(pairs.sentence1, pairs.sentence2, strict=True)
+            self._gold = dict(zip(sentences, pairs.gold, strict=True))
         fields = {
             "query": text_area("query", query),
             "targets": text_area("targets, one per line", "\n".join(targets), 8),
@@ -83,10 +97,7 @@ class Ask(TypedView):
             ranking = self.html(is_static=True)
             return write_page(path, _PAGE + inlined(ranking))
         query, *lines = self._sentences()
-        # The script computes word overlap itself.
-        models = {}
-        for cached in self._encoders:
-            models[cached.label] = None if cached.source == WORDS else cached.model
+        models = {cached.label: cached.model for cached in self._encoders}
         return write_offline(path, models, query, lines, precision)
 
     def _sentences(self) -> list[str]:
@@ -97,4 +108,7 @@ class Ask(TypedView):
         # Cosines of pairs, as word overlap has no vectors worth keeping.
         queries = [query] * len(lines)
         scores = {encoder.label: encoder.cosines(queries, lines) for encoder in encoders}
-        return QueryView.from_scores(query, lines, None, scores)
+        known = [self._gold.get((query, line)) for line in lines]
+        # A rank by gold needs the gold of every target.
+        gold = None if None in known else np.array(known)
+        return QueryView.from_scores(query, lines, gold, scores)

@@ -8,8 +8,15 @@ const WORD = new RegExp(`${SPACELESS}|(?:(?!${SPACELESS})[\\p{L}\\p{N}_])+`, "gu
 
 class BertEncoder {
   constructor(given) {
-    Object.assign(this, given); // label, config, tokenizer, vocabulary, tensors, data
-    this.ids = new Map(this.vocabulary.map((piece, id) => [piece, id]));
+    Object.assign(this, given); // label, config, pooling, longest, tokenizer, special, tensors, data
+    const { model, added_tokens } = this.tokenizer;
+    this.ids = new Map(Object.entries(model.vocab));
+    this.added = new Map(added_tokens.map((token) => [token.content, token.id]));
+    const [cls, sep, unk] = ["cls", "sep", "unk"].map((name) => {
+      const token = this.special[`${name}_token`];
+      return this.added.get(token) ?? this.ids.get(token);
+    });
+    Object.assign(this, { cls, sep, unk });
     const text = atob(this.data), bytes = Uint8Array.from({ length: text.length }, (_, i) => text.charCodeAt(i));
     this.weights = {};
     let start = 0;
@@ -30,40 +37,40 @@ class BertEncoder {
   }
 
   tokens(sentence) {
-    return [this.tokenizer.cls, ...this.found(sentence).slice(0, this.config.longest - 2), this.tokenizer.sep];
+    return [this.cls, ...this.found(sentence).slice(0, this.longest - 2), this.sep];
   }
 
   notes(sentence) { // what the vector does not tell of the sentence
-    const found = this.found(sentence), most = this.config.longest - 2;
-    const unknown = found.slice(0, most).filter((id) => id === this.tokenizer.unk).length;
+    const found = this.found(sentence), most = this.longest - 2;
+    const unknown = found.slice(0, most).filter((id) => id === this.unk).length;
     return [found.length > most && `cut after ${most} tokens`, unknown && `unknown tokens: ${unknown}`].filter(Boolean).join(", ");
   }
 
   found(sentence) {
-    const special = new Map(this.tokenizer.special), kept = [...special.keys()].map((one) => one.replace(/\W/g, "\\$&"));
+    const kept = [...this.added.keys()].map((one) => one.replace(/\W/g, "\\$&"));
     const parts = sentence.split(new RegExp(`(${kept.join("|")})`));
-    return parts.flatMap((part) => special.get(part) ?? this.plain(part));
+    return parts.flatMap((part) => this.added.get(part) ?? this.plain(part));
   }
 
   plain(text) {
-    const { lowercase, strip_accents, clean_text, handle_chinese_chars, longest_word, unk } = this.tokenizer;
+    const { lowercase, strip_accents, clean_text, handle_chinese_chars } = this.tokenizer.normalizer;
     if (clean_text) text = text.replace(CONTROL, "").replace(/[\s\p{Z}]/gu, " ");
     if (handle_chinese_chars) text = text.replace(CHINESE, " $& ");
-    if (strip_accents) text = text.normalize("NFD").replace(/\p{Mn}/gu, "");
+    if (strip_accents ?? lowercase) text = text.normalize("NFD").replace(/\p{Mn}/gu, "");
     if (lowercase) text = [...text].map((letter) => letter.toLowerCase()).join("");
     const words = text.split(/\s+/u).flatMap((word) => word.split(new RegExp(`(${PUNCTUATION.source})`, "u")));
-    return words.filter(Boolean).flatMap((word) => this.pieces([...word], longest_word, unk));
+    return words.filter(Boolean).flatMap((word) => this.pieces([...word]));
   }
 
-  pieces(letters, longest, unk) {
-    if (letters.length > longest) return [unk];
+  pieces(letters) {
+    if (letters.length > this.tokenizer.model.max_input_chars_per_word) return [this.unk];
     const found = [];
     for (let start = 0, end; start < letters.length; start = end) {
       let id;
       for (end = letters.length; end > start && id === undefined; end--) {
         id = this.ids.get((start ? "##" : "") + letters.slice(start, end).join(""));
       }
-      if (id === undefined) return [unk];
+      if (id === undefined) return [this.unk];
       found.push(id);
       end++;
     }
@@ -77,12 +84,14 @@ class BertEncoder {
       const w = o * inner;
       for (let r = 0; r < rows; r++) {
         let a = 0, b = 0, c = 0, d = 0;
-        for (let i = 0, p = r * inner; i < inner; i += 4, p += 4) {
+        let i = 0, p = r * inner;
+        for (; i + 3 < inner; i += 4, p += 4) {
           a += x[p] * weight[w + i];
           b += x[p + 1] * weight[w + i + 1];
           c += x[p + 2] * weight[w + i + 2];
           d += x[p + 3] * weight[w + i + 3];
         }
+        for (; i < inner; i++, p++) a += x[p] * weight[w + i]; // of a width that is no multiple of 4
         y[r * outer + o] = a + b + c + d + bias[o];
       }
     }
@@ -105,7 +114,7 @@ class BertEncoder {
 
   attention(x, name, rows) {
     const [q, k, v] = ["query", "key", "value"].map((part) => this.linear(x, `${name}.self.${part}`, rows));
-    const size = x.length / rows, width = size / this.config.heads, mixed = new Float32Array(x.length);
+    const size = x.length / rows, width = size / this.config.num_attention_heads, mixed = new Float32Array(x.length);
     for (let start = 0; start < size; start += width) {
       for (let r = 0; r < rows; r++) {
         const scores = new Float32Array(rows);
@@ -123,16 +132,18 @@ class BertEncoder {
   }
 
   encode(sentence) {
-    const ids = this.tokens(sentence || " "), rows = ids.length, { "embeddings.word": words } = this.weights;
-    const size = this.weights["embeddings.LayerNorm.weight"].length, places = this.weights["embeddings.position"];
-    let x = Float32Array.from({ length: rows * size }, (_, i) => words[ids[(i / size) | 0] * size + (i % size)] + places[i]);
+    const ids = this.tokens(sentence || " "), rows = ids.length, size = this.weights["embeddings.LayerNorm.weight"].length;
+    // Each sentence is alone, so all its tokens are of the first segment.
+    const [words, places, segment] = ["word", "position", "token_type"].map((of) => this.weights[`embeddings.${of}_embeddings.weight`]);
+    const embedded = (_, i) => words[ids[(i / size) | 0] * size + (i % size)] + places[i] + segment[i % size];
+    let x = Float32Array.from({ length: rows * size }, embedded);
     x = this.normalized(x, "embeddings.LayerNorm", rows);
-    for (let layer = 0; layer < this.config.layers; layer++) {
+    for (let layer = 0; layer < this.config.num_hidden_layers; layer++) {
       const name = `encoder.layer.${layer}`, seen = this.attention(x, `${name}.attention`, rows);
       const inner = this.linear(seen, `${name}.intermediate.dense`, rows).map(gelu);
       x = this.normalized(this.linear(inner, `${name}.output.dense`, rows), `${name}.output.LayerNorm`, rows, seen);
     }
-    const pooled = new Float32Array(size), read = this.config.pooling === "cls" ? 1 : rows;
+    const pooled = new Float32Array(size), read = this.pooling === "cls" ? 1 : rows;
     for (let i = 0; i < read * size; i++) pooled[i % size] += x[i];
     const length = Math.hypot(...pooled);
     return pooled.map((value) => value / (length || 1)); // as in the notebook, a zero vector has the cosine 0

@@ -144,10 +144,7 @@ class CachedEncoder:
         """Return the cosine of each query and target, minus that of its second target, if any."""
         query, target, *other = zip(*texts, strict=True)
         # Above 0: the first target is nearer to the query than the second.
-        leads = self.cosines(query, target)
-        for one in other:
-            leads = leads - self.cosines(query, one)
-        return leads
+        return self.cosines(query, target) - sum(self.cosines(query, one) for one in other)
 
 
 def wrap_encoders(encoders: Encoders) -> list[CachedEncoder]:

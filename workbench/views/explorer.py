@@ -2,9 +2,8 @@
 
 Here are what they have in common, and the explorer of queries."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from html import escape
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,8 @@ import ipywidgets
 import numpy as np
 import pandas as pd
 
-from workbench.views._style import framed, render, shortened
+from workbench.views._style import render, shortened
 from workbench.views._table import (
-    HERE,
-    STYLE_SHEET,
     Panel,
     TableWidget,
     View,
@@ -42,18 +39,15 @@ ORDERS = {
 }
 VALUE = "value"  # the column of the chosen order
 MOST_CHARACTERS = 2_000_000  # of the targets, if a browser is to search them
-_SCRIPT = (HERE / "shared.js").read_text(encoding="utf-8")
 _STATIC_ROWS = 20  # without a kernel
-_STATIC_DETAILS = 3
-_OPEN = 20  # sections that a page shows unfolded; of more only the first
 TARGETS = 50  # at most, in a table, so that the chart is near
 
 
 class Explorer(View):
     """A table that is ordered and searched, and the details of its chosen row.
 
-    `ids`, `frame`, `columns` and `texts` are those of its rows; `note` follows the number of listed
-    rows."""
+    `ids`, `frame` and `columns` are those of its rows; all texts of `frame` are searched. `note`
+    follows the number of listed rows."""
 
     kind: str  # the listed things, in the plural
     shows: str  # the property of a `RunPicker` that has the data
@@ -66,7 +60,6 @@ class Explorer(View):
     ids: list[Any]
     frame: pd.DataFrame
     columns: list[dict[str, Any]]
-    texts: Sequence[str] = ()  # a further text of each row to search
     note = ""
 
     def __init__(self, data: Sources, encoders: Encoders, **table: Any) -> None:
@@ -102,46 +95,39 @@ class Explorer(View):
             default = "worst"
             orders = {name: ORDERS[name] for name in ("data", default)}
         names = shortened(self.labels, 40)
-        with self._drawing_once():
-            offer(self.controls["order"], orders, default)
-            offer(self.controls["a"], names, self.labels[0])
-            offer(self.controls["b"], names, self.labels[-1])
-            # One message to the browser: the table, its order and the chosen row.
-            with self.grid.hold_sync():
-                self.grid.ticked = [row for row, name in enumerate(self.ids) if name in marked]
-                self.grid.note = self.note
-                self.grid.set_rows(self.frame, self.columns, texts=self.texts)
-                self._sort()
-                with suppress(ValueError):  # it is no longer listed
-                    self.chosen = chosen
-
-    @contextmanager
-    def _drawing_once(self) -> Iterator[None]:
-        """Draw the details at the end, and not whenever the chosen row changes."""
+        # Drawn once, at the end, and not whenever a choice or the chosen row changes.
         self._is_filling = True
-        yield
+        offer(self.controls["order"], orders, default)
+        offer(self.controls["a"], names, self.labels[0])
+        offer(self.controls["b"], names, self.labels[-1])
+        # One message to the browser: the table, its order and the chosen row.
+        with self.grid.hold_sync():
+            self.grid.ticked = [row for row, name in enumerate(self.ids) if name in marked]
+            self.grid.note = self.note
+            self.grid.set_rows(self.frame, self.columns)
+            self._sort()
+            with suppress(ValueError):  # it is no longer listed
+                self.chosen = chosen
         self._is_filling = False
         self._draw()
 
     def _reorder(self, _: Any) -> None:
         if not self._is_filling:
-            with self._drawing_once():
-                self._sort()
+            self._sort()
 
     def _sort(self) -> None:
         """Sort by the values of the order, which are a column, and choose the first row."""
         is_data = self.order == "data"
         if is_data:
             values = np.arange(1.0, len(self.ids) + 1)
+        elif self.order == "worst":
+            values = self.distances(self.a)
         elif self.order == "disagreement":
             values = self.distances(self.a, self.b)
         else:
-            values = self.distances(self.a)
-            if self.order != "worst":
-                values = values - self.distances(self.b)
+            values = self.distances(self.a) - self.distances(self.b)
             if self.order == "loss":
                 values = -values
-        self.frame[VALUE] = values
         column = {
             "name": VALUE,
             "title": ORDERS[self.order],
@@ -149,11 +135,7 @@ class Explorer(View):
             "digits": 0 if is_data else 2,
             "limit": True,
         }
-        with self.grid.hold_sync():
-            self.grid.columns = [column, *self.columns]
-            # The same row number is another row now.
-            self.grid.chosen = -1
-            self.grid.order_by(VALUE, values, [VALUE, not is_data])
+        self.grid.order_by(column, values, descending=not is_data)
 
     @property
     def chosen(self) -> Any:
@@ -162,32 +144,29 @@ class Explorer(View):
 
     @chosen.setter
     def chosen(self, name: Any) -> None:
-        for row in self.grid.listed:
-            if self.ids[row] == name:
-                self.grid.chosen = int(row)
-                return
-        raise ValueError(
-            f"chosen is {name!r}, which is not listed; clear the search and the limits"
-        )
+        rows = [row for row in self.grid.listed if self.ids[row] == name]
+        if not rows:
+            raise ValueError(
+                f"chosen is {name!r}, which is not listed; clear the search and the limits"
+            )
+        self.grid.chosen = int(rows[0])
 
     def _draw(self, _: Any = None) -> None:
         if self._is_filling:
             return
         self._why = ""
         self.reasons.html = ""
-        self.detail.html = ""
+        html = ""
         row = self.grid.chosen
         if row >= 0:
-            explains = bool(self._vectors)
-            self.detail.html = or_problem(self._details, row, explains=explains)
+            html = or_problem(self.details, row, is_live=True)
+        self.detail.html = html
 
-    def _details(self, row: int, *, is_live: bool = True, explains: bool = False) -> str:
-        """Return HTML of a row.
-
-        explains: Add buttons, whose value is the number of a view and a letter."""
+    def details(self, row: int, *, is_live: bool) -> str:
+        """Return HTML of a row; buttons in it have the number of a view and a letter."""
         html = ""
         for place, view in enumerate(self.views(row)):
-            number = str(place) if explains else ""
+            number = str(place) if is_live and self._vectors else ""
             html += view_html(view, is_live=is_live, targets=TARGETS, explains=number)
         return html
 
@@ -206,23 +185,15 @@ class Explorer(View):
     def static(self) -> str:
         listed = self.grid.listed
         columns = self.grid.columns
-        rows = self.frame.loc[listed[:_STATIC_ROWS], [column["name"] for column in columns]]
+        rows = self.grid.frame.loc[listed[:_STATIC_ROWS], [column["name"] for column in columns]]
         rows.columns = [column.get("title", column["name"]) for column in columns]
-        table = framed(table_html(rows.round(2)))
-        views = "<hr>".join(self._details(row, is_live=False) for row in listed[:_STATIC_DETAILS])
-        remark = f"The first of {self._summary()}. Run the cell to see the others."
-        return f"<p>{escape(remark)}</p>{table}{views}"
+        table = table_html(rows.round(2))
+        return render("first_rows.html", view=self, order=ORDERS[self.order], table=table)
 
-    def _summary(self) -> str:
-        count = f"{len(self.grid.listed):,} {self.kind}{self.grid.note}"
-        text = f"{count}; ordered by: {ORDERS[self.order]}"
-        if self.order != "data":
-            text += f"; a: {self.a}, b: {self.b}"
-        return text
-
-    def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
-        """Yield for a page of these rows: id, text in the list, and HTML; each query once."""
-        raise NotImplementedError
+    def sections(self, rows: list[int]) -> Iterator[tuple[str, list[QueryView]]]:
+        """Yield for a page of these rows an id and views, of which it folds all but the first."""
+        for row in rows:
+            yield str(self.ids[row]), self.views(row)
 
     def to_html(self, path: str | Path, *, head: str = "") -> Path:
         """Write the first listed rows as one page with a search, without kernel and network.
@@ -235,18 +206,15 @@ class Explorer(View):
             head: HTML that is shown above the search as it is, with classes of `STYLES`; escape the
                 text in it.
         """
-        listed = self.grid.listed
-        sections = list(self.sections(listed[:MOST_SECTIONS].tolist()))
         page = render(
             "shared.html",
-            title=f"{self.title}: {', '.join(self.labels)}",
-            summary=self._summary(),
+            view=self,
+            order=ORDERS[self.order],
             head=head,
-            first=MOST_SECTIONS if len(listed) > MOST_SECTIONS else None,
-            sections=sections,
-            is_folded=len(sections) > _OPEN,
-            style=STYLE_SHEET,
-            script=_SCRIPT,
+            most=MOST_SECTIONS,
+            sections=list(self.sections(self.grid.listed[:MOST_SECTIONS].tolist())),
+            draw=view_html,
+            targets=TARGETS,
         )
         return write_page(path, page)
 
@@ -281,28 +249,21 @@ class RankingExplorer(Explorer):
         self.labels = suite.labels
         self.ids = list(suite.rows)
         self.distances = suite.distances
-        firsts = [rows[0] for rows in suite.rows.values()]
-        self.frame = pd.DataFrame({"query": suite.table["query"].iloc[firsts].tolist()})
+        queries = suite.table.groupby("query_id", sort=False, observed=True)
+        self.frame = queries[["query"]].first().reset_index(drop=True)
         self.columns = [{"name": "query"}]
-        self.texts = ()
         self.note = ""
-        absent = [label for label in map(str, data) if label not in suite.labels]
-        if absent:
+        if absent := [label for label in map(str, data) if label not in suite.labels]:
             self.note = f"; without rankings of this set: {', '.join(absent)}"
         targets = suite.table["target"]
         # Of as much text as a browser takes: joining more takes seconds.
         if targets.str.len().sum() + len(targets) < MOST_CHARACTERS:
-            # One text for each query: the browser searches them without a kernel.
-            self.texts = ["\n".join(targets.iloc[rows]) for rows in suite.rows.values()]
+            self.frame["targets"] = queries["target"].agg("\n".join).tolist()
         else:
             self.note += "; too much text to search in the targets"
 
     def views(self, row: int) -> list[QueryView]:
         return [self.suite.view(self.ids[row])]
-
-    def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
-        for row in rows:
-            yield str(self.ids[row]), self.frame.loc[row, "query"], self._details(row)
 
     @property
     def selected(self) -> pd.DataFrame:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import ipywidgets
@@ -21,13 +20,12 @@ from workbench.errors import RunError
 from workbench.metrics import metrics_table
 from workbench.runs import Run
 from workbench.views._plot import HEIGHT, figure_theme
-from workbench.views._style import details, framed, grid, svg_image
+from workbench.views._style import read_part, render, svg_image
 from workbench.views._table import TypedView
 from workbench.views.export import FigureRenderer, script_html
 from workbench.views.figures import training_curve
 
 _ROWS = 200  # of a longer table its two ends: a page with all the pairs of a run would be megabytes
-_DRAWINGS = Path(__file__).parent / "drawings"
 _GAP = f'<div style="height: {HEIGHT + 33}px"></div>'  # of the height of a figure
 
 
@@ -61,14 +59,13 @@ def table_html(table: pd.DataFrame) -> str:
     An index with a name is a column."""
     has_name = table.index.name is not None and table.columns.nlevels == 1
     if has_name:
-        # Of type object: a categorical index of columns takes no new name.
-        columns = table.columns.astype(object).rename(None)
-        table = table.set_axis(columns, axis=1).reset_index(allow_duplicates=True)
+        # In the corner: pandas gives the name of an index a row of its own.
+        table = table.rename_axis(index=None, columns=_escaped(table.index.name))
     formatters: Any = [None if is_numeric_dtype(kind) else _text_cell for kind in table.dtypes]
     # Cells are escaped by `_text_cell`, which pandas would escape again.
     with pd.option_context("display.max_colwidth", None):
         html = table.rename(index=_escaped, columns=_escaped).to_html(
-            index=not has_name,
+            bold_rows=not has_name,
             formatters=formatters,
             max_rows=_ROWS,
             escape=False,
@@ -88,8 +85,8 @@ def _escaped(name: Any) -> Any:
 
 def _text_cell(value: Any) -> str:
     text = "" if pd.api.types.is_scalar(value) and pd.isna(value) else str(value)
-    # A short name stays in one line, a sentence wraps.
-    room = "min-width:12em;overflow-wrap:anywhere" if len(text) > 30 else "white-space:nowrap"
+    # A short name stays in one line; a sentence wraps, so that eight columns fit on a laptop.
+    room = "min-width:9em;overflow-wrap:anywhere" if len(text) > 20 else "white-space:nowrap"
     return f'<div style="text-align:left;{room}">{escape(text)}</div>'
 
 
@@ -163,8 +160,7 @@ class Mechanism(TypedView):
         values = {name: control.value for name, control in self.controls.items()}
         drawn: Any = self._compute(**values)
         text, *tables = (drawn,) if isinstance(drawn, str) else drawn
-        grids = [grid(table, 1.0, "{:z.3f}".format) for table in tables]
-        return framed(f'<p class="head">{escape(text)}</p>', *grids)
+        return render("mechanism.html", text=text, tables=tables)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         bundle, metadata = super()._repr_mimebundle_(**kwargs)
@@ -213,12 +209,15 @@ class LiveCurve:
             self._output.update(self)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        rows = pd.DataFrame(self._rows or {"step": []})
+        if not self._rows:
+            # A figure without data would be an empty place.
+            return {"text/html": "", "text/plain": ""}
+        rows = pd.DataFrame(self._rows)
         figure = training_curve({self.label: rows}, terms=True)
         steps = self._expected_steps()
         if steps:
             figure.update_xaxes(range=[-0.02 * steps, 1.02 * steps])
-        losses: Any = rows["loss"].count() if "loss" in rows else 0
+        losses = rows.filter(["loss"]).count().sum()
         if losses < 2:  # too few for a line
             figure.update_traces(mode="markers", selector={"mode": "lines"})
             figure.update_layout(yaxis2_visible=bool(losses))
@@ -230,11 +229,9 @@ class LiveCurve:
         """Return the number of steps of the whole training, 0 if it is not known yet."""
         if self._config is None:
             return 0
-        epochs = self._config.epochs
         # The number of batches of an epoch is known once a step of it is logged.
-        rows = [row for row in self._rows if row.get("epoch", 0) > 0]
-        known = [epochs * row["step"] / row["epoch"] for row in rows]
-        return self._config.max_steps or max(known, default=0)
+        known = [row["step"] / row["epoch"] for row in self._rows if row.get("epoch", 0) > 0]
+        return self._config.max_steps or self._config.epochs * max(known, default=0)
 
 
 def drawing(name: str) -> HTML:
@@ -243,7 +240,7 @@ def drawing(name: str) -> HTML:
     Example:
         drawing("simcse")
     """
-    svg = (_DRAWINGS / f"{name}.svg").read_text(encoding="utf-8")
+    svg = read_part(f"drawings/{name}.svg")
     title = svg.partition("<title>")[2].partition("</title>")[0]
     return HTML(svg_image(svg, title))
 
@@ -254,10 +251,4 @@ def collapsible(title: str, *things: Any) -> HTML:
     Example:
         collapsible("Settings and folder of this run", config, run)
     """
-    html = ""
-    for thing in things:
-        draw = getattr(thing, "_repr_html_", None)
-        shown = draw() if draw else None
-        # pandas returns None where its option turns HTML off.
-        html += shown or f"<pre>{escape(str(thing))}</pre>"
-    return HTML(details(title, html))
+    return HTML(render("collapsible.html", title=title, things=things))

@@ -12,15 +12,14 @@ import numpy as np
 
 from workbench.errors import EncoderError, SettingError, unknown_name
 from workbench.views._style import render
-from workbench.views._table import HERE, STYLE_SHEET
+from workbench.views.encoders import WordOverlap
 from workbench.views.export import write_page
 
 _POOLINGS = ("mean", "cls")
-_SPECIAL = ("cls", "sep", "unk")  # tokens that the script puts in
+_CONFIG = ("num_hidden_layers", "num_attention_heads", "layer_norm_eps")
 # Of added tokens, which the script does not know.
 _RULES = ("normalized", "single_word", "lstrip", "rstrip")
 Precision = Literal["int8", "float16"]
-_SCRIPTS = ("encoder.js", "offline.js")
 
 
 def write_offline(
@@ -30,28 +29,21 @@ def write_offline(
     targets: Sequence[str],
     precision: Precision,
 ) -> Path:
-    """Write the page with these encoders, label -> `Encoder`, or None for `WordOverlap`.
+    """Write the page with these encoders, label -> `Encoder` or `WordOverlap`.
 
     Raises as `pack_encoder`."""
-    packed = []
-    for label, model in models.items():
-        parts = pack_encoder(model, precision) if model else {}
-        packed.append({"label": label, **parts})
-    # The text of a script element ends at "</".
-    encoders = json.dumps(packed).replace("<", "\\u003c")
+    packed = [{"label": label, **pack_encoder(model, precision)} for label, model in models.items()]
     page = render(
         "offline.html",
-        style=STYLE_SHEET,
-        encoders=encoders,
-        script="\n".join((HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS),
+        encoders=packed,
         query=query,
-        targets="\n".join(targets),
+        targets=targets,
     )
     return write_page(path, page)
 
 
 def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
-    """Return what `encoder.js` reads: settings, vocabulary and weights as base64.
+    """Return what `encoder.js` reads: config, tokenizer file, and weights as base64.
 
     Args:
         precision: "int8", each row of a matrix as whole numbers from -127 to 127 and a scale; or
@@ -65,39 +57,34 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
     choices = get_args(Precision)
     if precision not in choices:
         raise SettingError(unknown_name("precision", precision, choices, "of a page"))
+    if isinstance(encoder, WordOverlap):  # which the script computes itself
+        return {}
     if not hasattr(encoder, "backbone") or encoder.backbone.config.model_type != "bert":
         raise EncoderError(
             "a page can only contain a BERT encoder, not "
             f"{getattr(encoder, 'checkpoint', encoder)!r:.80}"
         )
     config = encoder.backbone.config
+    # The file of the tokenizer and not its class: the script does what the file says.
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
-    special = {part: getattr(encoder.tokenizer, f"{part}_token_id") for part in _SPECIAL}
-    state = encoder.backbone.state_dict()
-    weights = {name: value.detach().float().cpu().numpy() for name, value in state.items()}
+    weights = {}
+    for name, value in encoder.backbone.state_dict().items():
+        if name.startswith(("embeddings.", "encoder.")):
+            weights[name] = value.detach().float().cpu().numpy()
     # Above the largest float16 the script would compute with infinity; nan is not below it.
     largest = np.finfo(np.float16).max
     is_finite = all((np.abs(values) <= largest).all() for values in weights.values())
-    # The file of the tokenizer and not its class: the script does what the file says.
-    model = tokenizer["model"]
-    rules = tokenizer["normalizer"] or {}
-    added = tokenizer["added_tokens"]
-    # A vocabulary of another kind can be a list of pairs.
-    numbers = dict(model.get("vocab", {}))
-    kinds = (model["type"], rules.get("type"))
-    has_rules = any(token[rule] for token in added for rule in _RULES)
+    has_rules = any(token[rule] for token in tokenizer["added_tokens"] for rule in _RULES)
+    normalizer = tokenizer["normalizer"] or {}
+    kinds = (tokenizer["model"]["type"], normalizer.get("type"))
     problems = {
         f"has the activation {config.hidden_act}": config.hidden_act != "gelu",
         "has no tokenizer of BERT": kinds != ("WordPiece", "BertNormalizer"),
-        "has a vocabulary with gaps": sorted(numbers.values()) != [*range(len(numbers))],
         "has added tokens with rules": has_rules,
-        "has a width that is no multiple of 4": config.hidden_size % 4
-        or config.intermediate_size % 4,
         f"has pooling {encoder.pooling!r}": encoder.pooling not in _POOLINGS,
         "has dense layers": encoder.dense is not None,
         "has a prompt": encoder.spec.prompt,
         "compares by dot products": encoder.similarity_name != "cosine",
-        "lacks one of the tokens [CLS], [SEP] and [UNK]": None in special.values(),
         "has more tokens than rows of its table": len(encoder.tokenizer) > config.vocab_size,
         "has weights that are not finite, or too large for 16 bits": not is_finite,
     }
@@ -105,40 +92,21 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         if is_so:
             remedy = "a page can contain a BERT with WordPiece, pooled by mean or cls"
             raise EncoderError(f"{encoder.checkpoint.name} {problem}; {remedy}")
-    # Each sentence is alone, so all its tokens are of the first segment.
-    segment = weights["embeddings.token_type_embeddings.weight"][0]
-    positions = weights["embeddings.position_embeddings.weight"] + segment
-    words = weights["embeddings.word_embeddings.weight"]
-    kept = {"embeddings.word": words, "embeddings.position": positions}
-    for name, values in weights.items():
-        if name.startswith(("embeddings.LayerNorm", "encoder.")):
-            kept[name] = values
     tensors = []
     parts = []
-    for name, values in kept.items():
+    for name, values in weights.items():
         rows = np.atleast_2d(values)
         # Biases and norms are few, and a scale for each would lose more than it saves.
         kind = precision if values.ndim == 2 else "float16"
         tensors.append([name, rows.shape, kind])
         parts.append(_whole_numbers(rows) if kind == "int8" else rows.astype("<f2").tobytes())
-    # In BERT's normalizer null stands for the value of lowercase.
-    if rules["strip_accents"] is None:
-        rules["strip_accents"] = rules["lowercase"]
     return {
-        "config": {
-            "layers": config.num_hidden_layers,
-            "heads": config.num_attention_heads,
-            "pooling": encoder.pooling,
-            "longest": min(encoder.max_seq_length, len(positions)),
-            "layer_norm_eps": config.layer_norm_eps,
-        },
-        "tokenizer": {
-            **rules,
-            **special,
-            "longest_word": model["max_input_chars_per_word"],
-            "special": [(token["content"], token["id"]) for token in added],
-        },
-        "vocabulary": sorted(numbers, key=numbers.__getitem__),
+        # Not the whole config, which has the path of the encoder on this machine.
+        "config": {name: getattr(config, name) for name in _CONFIG},
+        "pooling": encoder.pooling,
+        "longest": min(encoder.max_seq_length, config.max_position_embeddings),
+        "tokenizer": tokenizer,
+        "special": encoder.tokenizer.special_tokens_map,
         "tensors": tensors,
         "data": base64.b64encode(b"".join(parts)).decode(),
     }

@@ -2,9 +2,6 @@
 
 They need no script, style sheet or network."""
 
-from collections import Counter
-from collections.abc import Iterable
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -14,11 +11,10 @@ from plotly.colors import sample_colorscale
 
 from workbench.errors import DataError
 from workbench.metrics import kendall, ndcg
-from workbench.views._style import GREY, inlined, render, shortened, svg_image
+from workbench.views._style import inlined, problem_html, render, shortened, svg_image
 from workbench.views.queries import QueryView, Sources, SuiteRankings, rank_displacement
 
 DRAWN = 20  # targets that a slope chart has room for
-_APART = 20  # pixels from rank to rank in it
 _LONG = 400  # characters of a target that a row shows; the rest opens with a click
 # From the nearest target to the furthest.
 _LINES = ["rgb(0,114,178)", "rgb(140,140,140)", "rgb(213,94,0)"]
@@ -62,7 +58,7 @@ def most_changed(
     try:
         rankings = SuiteRankings(tables, suite)
     except DataError as problem:
-        return HTML(f"<p>{escape(str(problem))}.</p>")
+        return HTML(problem_html(problem))
     labels = between or (rankings.labels[0], rankings.labels[-1])
     # The first of equals in the order of the data; nan, of a query without an order, is last.
     distances = np.nan_to_num(rankings.distances(*labels), nan=-1)
@@ -80,67 +76,38 @@ def view_html(
             every front end shows.
         explains: If not "", letters are buttons, with this and the letter as their value.
     """
-    gold = view.gold
-    # Without gold all are compared with the first label, and nothing can be scored.
-    reference, *others = view.ranks
-    by = "a model"
     measures = {}
-    if gold is not None:
-        by = "gold or a model"
+    if view.gold is not None:
         for name, measure in _MEASURES.items():
-            measures[name] = [measure(gold, scores) for scores in view.scores.values()]
-        measures |= view.measures
-    places = [view.place] if view.place else []
-    total = len(view.table)
-    if targets < total:
-        places.append(f"{targets} of {total:,} targets, the nearest under {by}")
+            measures[name] = [measure(view.gold, scores) for scores in view.scores.values()]
+    ranks = pd.DataFrame(view.ranks, view.table.index)
+    # By how many places a target is nearer than by the first column, gold if it is known; 0
+    # anywhere among the places that it ties.
+    reference = ranks.iloc[:, 0].to_numpy()
+    moves: Any = ranks.apply(rank_displacement, raw=True, reference=reference)
+    # In sixths of the list: up to 1/6, 1/3, 1/2, and more.
+    sixths = np.ceil(6 * moves.abs() / max(len(ranks) - 1, 1) - 1e-6)
+    cells = {
+        "moves": moves,
+        "shades": sixths.clip(upper=4).astype(int),
+        "is_tied": ranks.apply(pd.Series.duplicated, keep=False),
+    }
+    # Ranks are among all targets; only the rows of the nearest are written.
+    rows: Any = view.nearest(targets).table
     chart = slope_svg(view)
     if chart and not is_live:
         chart = svg_image(chart, _CHART)
     return render(
         "ranking.html",
-        query=view.query,
-        places=places,
-        width=24.3 + 4.3 * len(others),
-        labels=shortened(view.scores, 24),
-        rows=_target_rows(view, targets),
+        view=view,
+        targets=targets,
+        rows=rows.to_dict("index"),
+        **{name: table.loc[rows.index].to_dict("index") for name, table in cells.items()},
         longest=_LONG,
         explains=explains,
-        has_gold=gold is not None,
-        measures=measures,
-        reference=reference if others else "",
+        measures={**measures, **view.measures},
         chart=chart,
     )
-
-
-def _target_rows(view: QueryView, targets: int) -> Iterable[Any]:
-    """Return for each letter the target, gold and its rank if known, and a cell for each label.
-
-    A cell is the rank, by how many places it is nearer than by the reference, shade and score."""
-    ranks = view.ranks
-    reference, *_ = ranks.values()
-    last = max(len(reference) - 1, 1)
-    columns = []
-    for label, scores in view.scores.items():
-        # 0 anywhere among the places that the reference ties.
-        moves = rank_displacement(ranks[label], reference)
-        # In sixths of the list: up to 1/6, 1/3, 1/2, and more.
-        sixths = np.ceil(6 * np.abs(moves) / last - 1e-6)
-        shades = np.minimum(sixths, 4).astype(int)
-        columns.append(zip(_format_ranks(ranks[label]), moves, shades, scores, strict=True))
-    cells = list(zip(*columns, strict=True))
-    rows = view.table[["target"]].assign(cells=cells, remark=view.remarks)
-    if view.gold is not None:
-        rows["gold"] = view.gold
-        rows["gold_rank"] = _format_ranks(ranks["gold"])
-    # Ranks are among all targets; only the rows of the nearest are written.
-    return rows.loc[view.nearest(targets).table.index].itertuples()
-
-
-def _format_ranks(ranks: np.ndarray) -> list[str]:
-    values = ranks.tolist()
-    times = Counter(values)
-    return [f"{'=' if times[rank] > 1 else ''}{rank:g}" for rank in values]
 
 
 def slope_svg(view: QueryView) -> str:
@@ -154,36 +121,23 @@ def slope_svg(view: QueryView) -> str:
     ranks = pd.DataFrame(shown.ranks, shown.table.index)
     if len(ranks.columns) < 2:
         return ""
-    names = shortened(ranks, 18)
-    name_width = 7.2 * max(map(len, names.values()))
-    # All charts are about 200 pixels wide, those of few labels less.
-    step = min(80, max(36, 200 // (len(names) - 1)))
-    # Headings lean by 30 degrees: half of their width is height.
-    top = 14 + round(0.5 * name_width)
-    deepest = float(ranks.max(axis=None))
-    depth = _APART * min(deepest, DRAWN)
-    if deepest <= DRAWN:
-        heights = top + _APART * (ranks - 0.5)
-    else:
-        shares = np.log(ranks) / np.log(deepest)
-        heights = top + _APART / 2 + (depth - _APART / 2) * shares
+    deepest = ranks.max(axis=None)
+    places = ranks - 0.5
+    if deepest > DRAWN:
+        places = 0.5 + (DRAWN - 0.5) * np.log(ranks) / np.log(deepest)
     # Of objects: pandas is slow to take a few of its own strings.
     letters = ranks.index.astype(object)
     columns = []
-    for place, (name, short) in enumerate(names.items()):
-        x = 24 + step * place
-        # height -> the letters of the targets that share it
-        column: Any = heights[name]
+    for name, short in shortened(ranks, 18).items():
+        column: Any = places[name]
+        # place -> the letters of the targets that share it
         ties = letters.groupby(column)
-        columns.append((name, short, x, ranks[name].tolist(), column.tolist(), ties))
+        columns.append((name, short, ranks[name].tolist(), column.tolist(), ties))
     colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(ranks)))
     return render(
         "slope.svg",
         lines=zip(letters, shown.table["target"], colours, strict=True),
         columns=columns,
-        top=top - 8,
-        width=x + 0.87 * name_width + 24,
-        height=top + depth + 8,
+        depth=min(deepest, DRAWN),
         alt=_CHART,
-        grey=GREY,
     )

@@ -2,34 +2,32 @@
 
 Partners of a sentence are those that it is paired with, on either side."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
 
 from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
 from workbench.files import atomic_write, set_name
 from workbench.metrics import average_ranks, spearman
-from workbench.views._style import details, render, shortened
+from workbench.views._style import render, shortened
 from workbench.views.encoders import Encoders, label_encoders, scores_of
-from workbench.views.explorer import TARGETS, Explorer
-from workbench.views.page import view_html
+from workbench.views.explorer import Explorer
 from workbench.views.queries import QueryView, Sources, extract_table, rank_displacement
 
 _SIDES = ["sentence1", "sentence2"]
-_TITLES = {
-    "sentence1": "sentence 1",
-    "sentence2": "sentence 2",
-    "subset": "subset",
-    "gold": "gold",
-    "overlap": "common words",
-    "words": "words",
-}
+# Columns of `pair_table` and how they are shown; gold with its own digits.
+_SHOWN: list[dict[str, Any]] = [
+    {"name": "sentence1", "title": "sentence 1"},
+    {"name": "sentence2", "title": "sentence 2"},
+    {"name": "subset"},
+    {"name": "gold", "limit": True},
+    {"name": "overlap", "title": "common words", "digits": 2, "limit": True},
+    {"name": "words", "limit": True},
+]
 
 
 class PairExplorer(Explorer):
@@ -75,24 +73,19 @@ class PairExplorer(Explorer):
         self.children[1].layout.flex_flow = "column"
 
     def _load(self, data: Sources) -> None:
-        table = pair_table(data, self._data)
-        partners = defaultdict(list)  # sentence -> the rows that have it on either side
-        for row, both in enumerate(zip(table["sentence1"], table["sentence2"], strict=True)):
-            for sentence in dict.fromkeys(both):
-                partners[sentence].append(row)
-        frame: Any = table[list(_TITLES)].set_axis(list(_TITLES.values()), axis=1)
-        frame = frame.loc[:, frame.astype(str).ne("").any()]  # without subset if no pair has one
-        columns: list[dict[str, Any]] = []
-        for name in frame:
-            # Gold is shown with its own digits.
-            digits = 2 if name == "common words" else None
-            columns.append({"name": name, "digits": digits, "limit": is_numeric_dtype(frame[name])})
+        table: Any = pair_table(data, self._data)
+        both = table[_SIDES].stack()
+        # sentence -> the rows that have it on either side
+        partners = both.index.to_frame()[0].groupby(both).unique()
+        # Without subset if no pair has one.
+        columns = [column for column in _SHOWN if table[column["name"]].astype(str).any()]
         correlations = []
         labels = list(map(str, data))
         for label, short in shortened(labels, 24).items():
-            rank = f"rank: {label}"
             error = f"error: {label}"
-            columns.append({"name": rank, "title": short, "hover": label, "error": error})
+            columns.append(
+                {"name": f"rank: {label}", "title": short, "hover": label, "error": error}
+            )
             correlation = spearman(table["gold"], table[f"score: {label}"])
             correlations.append(f"{label} {100 * correlation:.1f}")
         # All is computed before anything is set, so that wrong data changes nothing.
@@ -100,7 +93,7 @@ class PairExplorer(Explorer):
         self.labels = labels
         self.title = f"Pairs of {self._suite}"
         self.ids = table["pair_id"].tolist()
-        self.frame = frame.join(table.filter(regex="^(rank|error): "))
+        self.frame = table.drop(columns="pair_id").filter(regex="^(?!score: )")
         self.columns = columns
         self.table = table
         self._partners = partners
@@ -146,31 +139,24 @@ class PairExplorer(Explorer):
         places = (self.table[f"rank: {a}"] - self.table[f"rank: {b}"]).abs()
         return (places / max(len(self.table) - 1, 1)).to_numpy()
 
-    def _title(self, row: int, remark: str = "") -> str:
-        return render("pair.html", pair=self.table.loc[row], remark=remark)
+    def details(self, row: int, *, is_live: bool) -> str:
+        title = render("pair.html", pair=self.table.loc[row])
+        return title + super().details(row, is_live=is_live)
 
-    def _details(self, row: int, **options: Any) -> str:
-        return self._title(row) + super()._details(row, **options)
-
-    def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
+    def sections(self, rows: list[int]) -> Iterator[tuple[str, list[QueryView]]]:
         """Yield a section for each first sentence, whose table marks these of its pairs.
 
-        The tables of their second sentences are folded. A pair without others is a line."""
+        After it come its second sentences that no other section shows."""
         remarks = {row: self._remark(row) for row in rows}
         shown = {*self.table.loc[rows, "sentence1"]}  # sentences that have a table
         for query, pairs in self.table.loc[rows].groupby("sentence1", sort=False):
-            row, *others = pairs.index
-            seconds = pairs["sentence2"].tolist()
-            text = f"{query} ({len(seconds)} pairs)" if others else f"{query} / {seconds[0]}"
-            html = self._table_of(query, remarks)
-            if len(self._partners[query]) == 1:  # the rank of an only target is always 1
-                html = self._title(row, remarks[row])
-            for second in seconds:
+            views = [self._view(query, remarks)]
+            for second in pairs["sentence2"]:
                 # A sentence with one partner has the table of that one.
                 if second not in shown and len(self._partners[second]) > 1:
                     shown.add(second)
-                    html += details(second, self._table_of(second, remarks))
-            yield str(pairs["pair_id"].iloc[0]), text, html
+                    views.append(self._view(second, remarks))
+            yield str(pairs["pair_id"].iloc[0]), views
 
     def _remark(self, row: int) -> str:
         """Return the name of a pair and its ranks among all pairs, not among its partners."""
@@ -178,9 +164,6 @@ class PairExplorer(Explorer):
         ranks = [f"{rank:g}" for rank in pair.filter(regex="^rank: ")]
         total = f"of {len(self.table):,} pairs: {', '.join(ranks)}"
         return f"{pair['subset']} {pair['pair_id']}; {total}"
-
-    def _table_of(self, sentence: str, remarks: Mapping[int, str]) -> str:
-        return view_html(self._view(sentence, remarks), is_live=True, targets=TARGETS)
 
     def views(self, row: int) -> list[QueryView]:
         """Return the first sentence with all its partners, and the second if it has others."""
@@ -196,8 +179,8 @@ class PairExplorer(Explorer):
         is_first = rows["sentence1"] == sentence
         targets = rows["sentence2"].where(is_first, rows["sentence1"]).tolist()
         scores = {label: rows[f"score: {label}"].to_numpy() for label in self.labels}
-        gold = rows["gold"].to_numpy()
         shown = [remarks.get(row, "") for row in partners]
+        gold = rows["gold"].to_numpy()
         return QueryView.from_scores(sentence, targets, gold, scores, self._suite, remarks=shown)
 
 
@@ -221,42 +204,38 @@ def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
     """
     # A run's tables name the set, not the file that it was read from.
     suite = set_name(pairs.name)
-    aligned = {}
-    for label, source in scores.items():
-        aligned[str(label)] = scores_in_order(str(label), source, pairs, suite)
+    aligned = {
+        str(label): scores_in_order(str(label), source, pairs, suite)
+        for label, source in scores.items()
+    }
     # Ranks are comparable only among the same pairs.
-    is_scored = ~np.isnan(list(aligned.values())).any(axis=0)
-    if not is_scored.any():
+    scored = pd.DataFrame(aligned).dropna()
+    if scored.empty:
         labels = ", ".join(aligned)
         raise ValueError(f"no pair of {suite} was scored by all of {labels}; score them on one set")
-    overlaps = []
-    counts = []
-    for first, second in zip(pairs.sentence1, pairs.sentence2, strict=True):
-        one = first.casefold().split()
-        two = second.casefold().split()
-        words = {*one, *two}
-        common = {*one} & {*two}
-        overlaps.append(len(common) / max(len(words), 1))
-        counts.append(len(one) + len(two))
     columns: dict[str, Any] = {
         "pair_id": pairs.pair_id,
         "subset": pairs.subset or "",
         "sentence1": pairs.sentence1,
         "sentence2": pairs.sentence2,
         "gold": pairs.gold,
-        "overlap": overlaps,
-        "words": counts,
     }
-    table: Any = pd.DataFrame(columns)[is_scored].reset_index(drop=True)
+    table: Any = pd.DataFrame(columns).loc[scored.index]
+    words = [table[side].str.casefold().str.split() for side in _SIDES]
+    overlaps = []
+    for one, two in zip(*words, strict=True):
+        common = {*one} & {*two}
+        overlaps.append(len(common) / max(len({*one, *two}), 1))
+    table["overlap"] = overlaps
+    table["words"] = words[0].str.len() + words[1].str.len()
     gold_ranks = average_ranks(-table["gold"])
     last = max(len(table) - 1, 1)
-    for label, values in aligned.items():
-        scored = values[is_scored]
-        ranks = average_ranks(-scored)
-        table[f"score: {label}"] = scored
+    for label, values in scored.items():
+        ranks = average_ranks(-values)
+        table[f"score: {label}"] = values
         table[f"rank: {label}"] = ranks
         table[f"error: {label}"] = rank_displacement(ranks, gold_ranks) / last
-    return table
+    return table.reset_index(drop=True)
 
 
 def scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Compare which kinds of targets methods rank right: paraphrases, negations, role swaps, ..."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -9,20 +9,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.config import BaselineConfig
 from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError, SettingError, unknown_name
 from workbench.files import set_name
 from workbench.metrics import hierarchical_interval, holm
-from workbench.runs import Run
-from workbench.systems import SystemScores
+from workbench.systems import SystemScores, pair_seeds
 from workbench.views._style import framed, number_class, render, shortened
 from workbench.views._table import Panel, View, or_problem
-from workbench.views.comparison import baseline_of, with_base
+from workbench.views.comparison import systems_of_runs
 from workbench.views.limits import MOST_QUERIES, MOST_RELATIONS, MOST_TARGETS, require_at_most
 from workbench.views.notebooks import table_html
 from workbench.views.pair_explorer import scores_in_order
-from workbench.views.run_tables import BEFORE, pairs_of, rows_by_suite
+from workbench.views.run_tables import pairs_of
 
 SECOND = "second grader"  # the label of the column score_second
 _COLUMNS = ["label", "relation", "targets", "share", "above", "below"]
@@ -77,11 +75,11 @@ def phenomena(
 
     Args:
         runs: As `finished_runs` returns them, scored on the suite; or systems with the suite's
-            pairs, such as `compare_systems(...).scores`.
+            pairs and all of their seeds, such as `compare_systems(...).scores`.
         suite: A set, or your own file, of scored pairs with a column `relation`; a column
             `score_second` has the grades of a second person, whose shares are the ceiling as far
             as enough targets have one.
-        baseline: As for `paired_tests`; of systems by default the first.
+        baseline: As for `compare_runs`; of systems by default the first.
         alpha: Chance of any false mark if other queries were drawn and the seeds stayed the same.
 
     Returns:
@@ -91,12 +89,12 @@ def phenomena(
         DataError: The pairs have no relation or cannot be read, or a run did not score them.
         SettingError: The baseline is unknown.
     """
-    of_systems = isinstance(runs, SystemScores)
-    if of_systems:
+    if isinstance(runs, SystemScores):
+        systems = runs
         name = baseline or next(iter(runs.reports))
         pairs = _pairs_of_systems(runs, str(suite))
     else:
-        name = baseline_of(runs, baseline)
+        systems, name = systems_of_runs(runs, baseline)
         pairs = pairs_of(runs, suite) if isinstance(suite, str) else load_pairs(suite)
     if "relation" not in pairs.extra:
         raise DataError(f"{pairs.name}: its pairs have no column relation")
@@ -107,18 +105,7 @@ def phenomena(
     remedy = "take a sample of them"
     require_at_most(len(targets), MOST_QUERIES, "queries", remedy)
     require_at_most(max(targets.values()), MOST_TARGETS, "targets of one query", remedy)
-    if of_systems:
-        compared = _compare_systems(runs, pairs, name)
-    else:
-        compared = _compare_runs(runs, pairs, name)
-    shares = Shares()
-    bases = Shares()
-    gaps = Shares()  # label -> [seeds, n], the differences from the baseline
-    for label, own, base in compared:
-        shares[label] = own.mean(axis=0)
-        if base is not None:
-            bases[label] = base.mean(axis=0)
-            gaps[label] = (own - base)[:, :, 0]
+    shares, bases, gaps = _compare_shares(systems, pairs, name)
     if any(pairs.extra.get("score_second", ())):
         shares[SECOND] = ranked_right(pairs, _second_grades(pairs))
     table = _relation_table(pairs, shares, gaps)
@@ -132,45 +119,32 @@ def phenomena(
     return Phenomena(table, pairs, shares, bases, baseline=name, alpha=alpha)
 
 
-def _compare_runs(
-    runs: pd.DataFrame, pairs: Pairs, baseline: str
-) -> Iterator[tuple[str, np.ndarray, np.ndarray | None]]:
-    """Yield each label with its shares and those of the baseline, [seeds, n, 3]; it comes first.
-
-    The baseline itself is compared with nothing: None.
-    """
-    stage = BEFORE if baseline == BEFORE else ""
-    compared = with_base(runs, baseline)
-    # A baseline with one run is compared with several: its shares are computed once.
-    base_shares = {path: _shares(pairs, path, stage) for path in compared["base"].unique()}
-    if base_shares:
-        yield baseline, np.stack(list(base_shares.values())), None
-    is_fixed = set(runs.loc[runs["label"] == baseline, "method"]) == {BaselineConfig.method}
-    for label, group in compared.groupby("label", sort=False):
-        own = np.stack([_shares(pairs, path, "") for path in group["path"]])
-        base = np.stack([base_shares[path] for path in group["base"]])
-        # Seeds that are compared with one trained run depend on it: they count as one seed.
-        if not (is_fixed or group["base"].is_unique):
-            own = own.mean(axis=0, keepdims=True)
-            base = base.mean(axis=0, keepdims=True)
-        yield str(label), own, base
-
-
-def _compare_systems(
+def _compare_shares(
     systems: SystemScores, pairs: Pairs, baseline: str
-) -> Iterator[tuple[str, np.ndarray, np.ndarray | None]]:
-    """Yield the same of systems, by the scores of their first seed."""
-    suite = set_name(pairs.name)
-    shares = {}
-    for name, report in systems.first.items():
-        scores = scores_in_order(name, report, pairs, suite)
-        shares[name] = ranked_right(pairs, scores)[None]
-    if baseline not in shares:
-        raise SettingError(unknown_name("system", baseline, shares, "among those compared"))
-    yield baseline, shares[baseline], None
-    for name, own in shares.items():
-        if name != baseline:
-            yield name, own, shares[baseline]
+) -> tuple[Shares, Shares, Shares]:
+    """Return the shares of each label, of the baseline's seeds that it is compared with, and gaps.
+
+    Gaps are the differences of the compared seeds, label -> [seeds, n]. The baseline comes first,
+    and is compared with nothing.
+    """
+    reports_of = systems.reports
+    if baseline not in reports_of:
+        raise SettingError(unknown_name("system", baseline, reports_of, "among those compared"))
+    of_seeds = {}  # label -> [seeds, n, 3]
+    for label, reports in reports_of.items():
+        of_seeds[label] = np.stack([_shares(label, report, pairs) for report in reports])
+    everything = of_seeds.pop(baseline)
+    shares = {baseline: everything.mean(axis=0)}
+    bases = Shares()
+    gaps = Shares()
+    for label, values in of_seeds.items():
+        mine, other = pair_seeds(reports_of[label], reports_of[baseline])
+        own = values[mine]
+        base = everything[other]
+        shares[label] = own.mean(axis=0)
+        bases[label] = base.mean(axis=0)
+        gaps[label] = (own - base)[:, :, 0]
+    return shares, bases, gaps
 
 
 def _pairs_of_systems(systems: SystemScores, suite: str) -> Pairs:
@@ -212,18 +186,11 @@ def _second_grades(pairs: Pairs) -> np.ndarray:
         ) from None
 
 
-def _shares(pairs: Pairs, path: str, stage: str) -> np.ndarray:
-    rows = rows_by_suite(Run(path), "scores", stage).get(pairs.name)
-    # Shares are by position, so the run must have scored exactly these rows.
-    if (
-        rows is None
-        or rows["pair_id"].tolist() != pairs.pair_id
-        or not np.array_equal(rows["gold"], pairs.gold)
-    ):
-        raise DataError(
-            f"{path} was not scored on {pairs.name} as it is now; score it: workbench evaluate"
-        )
-    return ranked_right(pairs, rows["predicted"].to_numpy())
+def _shares(label: str, report: Any, pairs: Pairs) -> np.ndarray:
+    scores = scores_in_order(label, report, pairs, set_name(pairs.name))
+    if np.isnan(scores).all():
+        raise DataError(f"{label} was not scored on {pairs.name}; score it: workbench evaluate")
+    return ranked_right(pairs, scores)
 
 
 def _difference(
@@ -257,9 +224,9 @@ class Phenomena(View):
 
     `table` has label, relation, targets, share of targets ranked right (and against higher grades,
     "above", and lower ones, "below"), all in [0, 1]; difference from the baseline with its 95%
-    interval over seeds and queries (low, high; nan for one seed, or if seeds are compared with one
-    trained run), p_value, adjusted (Holm), and verdict: 1 gains, -1 loses, 0 not clear. The
-    baseline's share is the mean over all its runs, or over all starts."""
+    interval over seeds and queries (low, high; nan if the two have one seed in common), p_value,
+    adjusted (Holm), and verdict: 1 gains, -1 loses, 0 not clear. The baseline's share is the mean
+    over all its runs, or over all starts."""
 
     settable = ()
 

@@ -1,6 +1,7 @@
 """The picker of runs, with or without their encoders before training, and of their rankings."""
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,7 @@ from workbench.views.run_tables import (
     pairs_of,
     read_or_warn,
     require_labels,
-    rows_by_suite,
     seed_table,
-    suite_version,
 )
 
 SEEDS = {"first": "the first of each", "each": "one by one"}
@@ -55,7 +54,6 @@ class RunPicker(View):
         *,
         labels: Sequence[str] = (),
         before: bool = True,
-        seeds: str = "first",
     ) -> None:
         """Show `finished_runs` of a suite, with the runs of these labels ticked.
 
@@ -67,7 +65,6 @@ class RunPicker(View):
                 version of the suite as the newest; beside one of a single seed also the newest of
                 several seeds.
             before: Whether the encoder before training is shown too, see `rankings`.
-            seeds: "first" or "each", see `rankings`.
 
         Raises:
             SettingError: A label is unknown.
@@ -76,10 +73,9 @@ class RunPicker(View):
         self._all = runs.reset_index(drop=True)
         self.suite = suite
         self._explorers: dict[str, Any] = {}
-        facts = [read_or_warn(path, Run.facts) or {} for path in runs["path"]]
-        # ISO times: their order as text is that in time, and a run without one is the oldest.
-        ended = [str(each.get("ended", "")) for each in facts]
-        is_newest = self._are_newest(ended, [str(suite_version(each, suite)) for each in facts])
+        # What explorers show is read once, not with each tick.
+        self._read = cache(_rows_of_suite)
+        is_newest = self._are_newest()
         shared, differing = split_common_settings(runs["settings"].tolist())
         self._note = f", all with {shared}" if shared else ""
         if not (labels or is_newest.all()):
@@ -93,7 +89,7 @@ class RunPicker(View):
             settings=differing,
             seed=self._all["seed"],
             score=(100 * score).round(2),
-            finished=[time[:16].replace("T", " ") for time in ended],
+            finished=self._all["ended"].str.slice(0, 16).str.replace("T", " "),
         )
         self.grid = TableWidget(label="runs", ticks=True, height=600)
         self.grid.set_rows(self._facts, [{"name": name} for name in self._facts])
@@ -109,7 +105,6 @@ class RunPicker(View):
         )
         check.observe(self._update, "value")
         self.controls = {"seeds": dropdown("seeds", SEEDS, self._update), "before": check}
-        self.seeds = seeds
         if labels:
             self.labels = labels
         # From here on: the first ticks are drawn once, below.
@@ -122,15 +117,15 @@ class RunPicker(View):
         super().__init__([row, self.grid, self.problem, self.means])
         self._update()
 
-    def _are_newest(self, ended: list[str], versions: list[str]) -> Any:
+    def _are_newest(self) -> Any:
         """Return which runs are of the newest label of their method or evaluated encoder.
 
         The newest label of several seeds is among them.
         """
         is_baseline = self._all["method"] == BaselineConfig.method
         group = self._all["method"].mask(is_baseline, self._all["encoder"])
-        runs = self._all.assign(group=group, ended=ended, version=versions)
-        runs = runs.sort_values("ended", kind="stable")
+        # ISO times: their order as text is that in time, and a run without one is the oldest.
+        runs = self._all.assign(group=group).sort_values("ended", kind="stable")
         # Scores on two versions of a set cannot be compared.
         is_current = runs["version"].isin(runs["version"].tail(1))
         current: Any = runs[is_current]
@@ -199,35 +194,45 @@ class RunPicker(View):
         return pairs_of(self._all, self.suite)
 
     def _sources(self) -> list[Source]:
-        """Return the shown encoders: first the starts, or the ends that have their scores."""
+        """Return the shown encoders: first the starts, or the ends that have their scores.
+
+        Explorers compare the first two: the start of the last run comes first.
+        """
         runs = self.runs
         # With "first" the first ticked run of a label stands for all its seeds.
         names = runs["label"]
         if self.seeds == "each":
             names = names + ", seed " + runs["seed"].astype(str)
-        paths = runs.groupby(names, sort=False)["path"].first().to_dict()
-        ends = [(name, path, "") for name, path in paths.items()]
-        starts = []
-        if self.before:
-            for name, path in _starts(paths).items():
+        paths: Any = runs.groupby(names, sort=False)["path"].first()
+        ends: list[Source] = [(name, path, "") for name, path in paths.items()]
+        starts: list[Source] = []
+        for name, path, _ in reversed(ends):
+            if self.before and Run(path).has(BEFORE):
                 start = (name, path, BEFORE)
-                # An evaluated encoder that a method started from is shown once.
-                alike = (end for end in ends if self._score_alike(start, end))
+                # A start of several runs, or one that was evaluated too, is shown once.
+                alike = (one for one in [*starts, *ends] if self._score_alike(start, one))
                 starts.append(next(alike, start))
-        return list(dict.fromkeys([*starts, *ends]))
+        sources = dict.fromkeys([*starts, *ends])
+        is_single = sum(stage == BEFORE for *_, stage in sources) == 1
+        shown = []
+        for name, path, stage in sources:
+            label = name
+            if stage == BEFORE:
+                label = BEFORE if is_single else f"{BEFORE} {name}"
+            shown.append((label, path, stage))
+        return shown
 
-    def _score_alike(self, start: Source, end: Source) -> bool:
-        one = self._table("scores", start)
-        two = self._table("scores", end)
-        if not 0 < len(one) == len(two):
+    def _score_alike(self, one: Source, two: Source) -> bool:
+        first = self._table("scores", one)
+        second = self._table("scores", two)
+        if not 0 < len(first) == len(second):
             return False
         # Another batch or device changes the last digits of a score.
-        return np.allclose(one["predicted"], two["predicted"], rtol=0, atol=1e-5)
+        return np.allclose(first["predicted"], second["predicted"], rtol=0, atol=1e-5)
 
     def _table(self, kind: str, source: Source) -> pd.DataFrame:
         _, path, stage = source
-        parts = read_or_warn(path, rows_by_suite, kind=kind, stage=stage) or {}
-        return parts.get(set_name(self.suite), pd.DataFrame())
+        return self._read(path, stage, kind, set_name(self.suite))
 
     def _tables(self, kind: str) -> dict[str, pd.DataFrame]:
         tables = {}
@@ -275,23 +280,12 @@ class RunPicker(View):
         return f"<p>{text}</p>{framed(ticked)}{self._means()}"
 
 
-def _starts(paths: dict[str, str]) -> dict[str, str]:
-    """Return a run for each different start, by label; that of the last run comes first.
-
-    Explorers compare the first two encoders: the start and its run.
-    """
-    runs: dict[Any, tuple[str, str]] = {}
-    for name, path in paths.items():
-        facts = read_or_warn(path, Run.facts) if Run(path).has(BEFORE) else None
-        if facts:
-            encoder = facts.get("inputs", {}).get("encoder", {})
-            start = (encoder.get("sha256"), facts["settings"].get("pooling"))
-            # The first run of a start names it, the last one decides its place.
-            runs[start] = runs.pop(start, (name, path))
-    starts = {}
-    for name, path in reversed(runs.values()):
-        starts[BEFORE if len(runs) == 1 else f"{BEFORE} {name}"] = path
-    return starts
+def _rows_of_suite(path: str, stage: str, kind: str, suite: str) -> pd.DataFrame:
+    """Return the rows of scores.csv or rankings.csv (`kind`) of a suite; none, with a warning."""
+    table = read_or_warn(path, getattr(Run, kind), stage=stage)
+    if table is None:
+        return pd.DataFrame()
+    return table[table["suite"] == suite].reset_index(drop=True)
 
 
 def _encoder(path: str, stage: str) -> Path | StartingEncoder | None:

@@ -4,7 +4,6 @@ import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypeVar
@@ -24,7 +23,7 @@ _T = TypeVar("_T")
 BEFORE = "before"  # the stage of a run before training, and the label of its scores
 FEWEST_QUERIES = 50  # for which the tables show means of KCC and NDCG
 _VISIBLE = 5e-5  # a smaller fall is not reported: both scores are printed alike, x 100
-_FACTS = ["method", "settings", "encoder", "seed", "path"]
+_FACTS = ["method", "settings", "encoder", "seed", "path", "ended", "version"]
 # Settings that a label shows only if the others do not tell two runs apart.
 _MINOR = ["suites", "eval_steps"]
 _VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
@@ -41,9 +40,10 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
         runs[["label", "seed", "spearman"]]
 
     Returns:
-        label, method, settings (profile and changes), encoder, seed, path; before (Spearman, or
-        accuracy of a transfer task, of the encoder before training), spearman, kcc, ndcg in
-        [-1, 1], accuracy, f1 in [0, 1], nan if a run has none; pairs, queries.
+        label, method, settings (profile and changes), encoder, seed, path, ended (ISO time),
+        version (checksums of the suite's sets); before (Spearman, or accuracy of a transfer task,
+        of the encoder before training), spearman, kcc, ndcg in [-1, 1], accuracy, f1 in [0, 1],
+        nan if a run has none; pairs, queries.
 
     Raises:
         DataError: No run was scored on `suite`, and it is neither a set nor a file.
@@ -55,7 +55,9 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
         metrics = row["metrics"]
         scored_suites.update(metrics)
         if name in metrics:
+            facts = row["facts"]
             values = {"encoder": row["settings"]["encoder"], "before": metrics[name].get("start")}
+            values |= {"ended": facts.get("ended", ""), "version": _suite_version(facts, name)}
             # An average has no pairs of its own: those of its sets are added up.
             sets = [metrics[part] for part in AVERAGES.get(name, [name]) if part in metrics]
             values["pairs"] = sum(of_set.get("n", 0) for of_set in sets)
@@ -120,13 +122,12 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     is_sparse = runs["queries"] < FEWEST_QUERIES
     runs.loc[is_sparse, ["kcc", "ndcg"]] = np.nan
     _, runs["settings"] = split_common_settings(runs["settings"].tolist())
-    titles = {"before": "Spearman before", "spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
-    if measure == "accuracy":
-        titles = {"before": "accuracy before", "accuracy": "accuracy", "f1": "F1"}
+    title = "Spearman" if measure == "spearman" else measure
+    titles = {"before": f"{title} before", measure: title, "kcc": "KCC", "ndcg": "NDCG", "f1": "F1"}
     groups = runs.groupby("label", sort=False)
     columns: dict[str, Any] = {"settings": groups["settings"].first(), "seeds": groups.size()}
-    for name, title in titles.items():
-        columns[title] = groups[name].agg(format_spread, form="{:.2f} ({:.2f})")
+    for name, shown in titles.items():
+        columns[shown] = groups[name].agg(format_spread, form="{:.2f} ({:.2f})")
     # Int64 and not int64: the same table shows a run that has none.
     for name in ("pairs", "queries"):
         columns[name] = groups[name].first().fillna(0).astype("Int64")
@@ -137,7 +138,7 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
         table.attrs["caption"] += f"; KCC and NDCG only of {FEWEST_QUERIES} queries or more"
     # The score is shown even if it is undefined for all runs.
     has_values = (table != "").any()
-    return table.loc[:, has_values | (table.columns == titles[measure])]
+    return table.loc[:, has_values | (table.columns == title)]
 
 
 def suite_scores(runs: pd.DataFrame) -> pd.DataFrame:
@@ -186,6 +187,7 @@ def with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
 
     The start is that of the first run that stored it.
     """
+    require_labels(runs)
     rows = [(run["label"], run["seed"], run["path"], "") for run in runs.to_dict("records")]
     # With several labels the table compares methods, and the starts would be rows between them.
     if len(set(runs["label"])) == 1:
@@ -277,15 +279,15 @@ def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
     return load_pairs(suite)
 
 
-def suite_version(facts: Mapping[str, Any], suite: str) -> list[str | None]:
+def _suite_version(facts: Mapping[str, Any], suite: str) -> str:
     """Return the checksums of the sets of `suite` that the run with these facts was scored on."""
     inputs = facts.get("inputs", {})
     checksums = []
-    for name in AVERAGES.get(suite, [set_name(suite)]):
+    for name in AVERAGES.get(suite, [suite]):
         # A suite called like a role, such as "dev", is recorded as "suite dev".
         source = inputs.get(f"suite {name}", inputs.get(name, {}))
-        checksums.append(source.get("sha256"))
-    return checksums
+        checksums.append(source.get("sha256", ""))
+    return " ".join(checksums)
 
 
 def read_or_warn(path: str | Path, read: Callable[..., _T], **options: Any) -> _T | None:
@@ -295,27 +297,6 @@ def read_or_warn(path: str | Path, read: Callable[..., _T], **options: Any) -> _
     except RunError as problem:
         _LOG.warning("left out: %s: %s", path, problem)
         return None
-
-
-def rows_by_suite(run: Run, kind: str, stage: str = "") -> dict[str, pd.DataFrame]:
-    """Return suite -> rows of scores.csv or rankings.csv (`kind`), cached until the file changes.
-
-    Nobody may write into these tables: every caller gets the same ones.
-    """
-    return _cached_rows(str(run.path), kind, stage, time_changed(run.path / stage / f"{kind}.csv"))
-
-
-def time_changed(file: Path) -> int:
-    """Return when a file was changed, in nanoseconds; 0 if it does not exist."""
-    return file.stat().st_mtime_ns if file.is_file() else 0
-
-
-@lru_cache(maxsize=64)
-def _cached_rows(path: str, kind: str, stage: str, _changed: int) -> dict[str, pd.DataFrame]:
-    # `_changed` is only part of the key: a file that was written again is read again.
-    table: pd.DataFrame = getattr(Run(path), kind)(stage)
-    groups = table.groupby("suite", sort=False)
-    return {str(suite): rows.reset_index(drop=True) for suite, rows in groups}
 
 
 def format_spread(values: Any, unit: float = 100, form: str = "{:.2f} ± {:.2f}") -> str:
@@ -408,7 +389,9 @@ def result_line(run: Run) -> str:
 
 
 def warning_of(run: Run) -> str:
-    """Return in which scores a run's encoder is worse than its start, otherwise an empty text."""
+    """Return that a run's encoder is its start, or in which scores it is worse; otherwise ""."""
+    if is_its_start(run):
+        return "its start: no step of its training was better on dev"
     falls = score_changes(run, only_falls=True)
     start = short_value(run.config.encoder)
     return f"worse than its start, {start}: {falls} (x 100)" if falls else ""

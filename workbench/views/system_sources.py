@@ -1,14 +1,14 @@
 """Scores of whatever can be named: encoders, runs, folders of runs, and files from elsewhere."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from workbench.data import Pairs, default_suite, load_pairs
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
-from workbench.files import OWN_FILES, set_name
+from workbench.files import set_name
 from workbench.runs import Run, read_row
 from workbench.systems import (
     SystemComparison,
@@ -18,6 +18,7 @@ from workbench.systems import (
     read_mteb,
     read_runs,
     read_score_file,
+    score_files,
 )
 from workbench.views import run_tables
 from workbench.views._style import GREY, render, svg_image
@@ -77,9 +78,9 @@ def read_systems(
 
     Args:
         sources: Each is, and is tried in this order as: a file of scores (.csv, .tsv, .jsonl,
-            .parquet; all are read as one), a TREC run file (any other file), a folder of mteb's
-            predictions, a run, a folder of runs, the label of runs under `runs_root`, or an
-            encoder.
+            .parquet) or a folder of such files, which are all read as one; a TREC run file (any
+            other file); a folder of mteb's predictions, or of such folders; a run; a folder of
+            runs; the label of runs under `runs_root`; or an encoder.
         on: Sets or files of scored pairs that encoders score; gold of files that have none; for
             TREC run files one file of judgements. By default the pairs of the other sources,
             otherwise stsb-test if it is here, or ladders-all.
@@ -90,31 +91,22 @@ def read_systems(
         DataError, RunError, EncoderError: A source cannot be read, or has other pairs.
     """
     on = [on] if isinstance(on, str) else on
+    first_on = next(iter(on), None)
     # A mapping names its encoders; everything else has names of its own.
     sources_of = {label: str(source) for label, source in label_encoders(sources).items()}
-    # Files of scores are read together: each may hold one system of the same pairs.
-    files = {label: name for label, name in sources_of.items() if name.endswith(OWN_FILES)}
-    trec = {
-        label: name
-        for label, name in sources_of.items()
-        if label not in files and Path(name).is_file()
-    }
-    if trec and not on:
-        raise SettingError(
-            f"{next(iter(trec.values()))} is read as a TREC run file, which needs judgements: give "
-            "them with --on FILE, or name a file of scores .csv, .tsv, .jsonl or .parquet"
-        )
-    first_on = on[0] if on else None
-    parts: dict[str, SystemScores] = {}
+    # Files of a kind are read together, with the first: each may hold one system of the same pairs.
+    tables = [name for name in sources_of.values() if score_files(name)]
+    trec = [name for name in sources_of.values() if name not in tables and Path(name).is_file()]
+    parts = dict[str, SystemScores]()
     encoders = {}
     for label, name in sources_of.items():
-        if label in files:
-            if label == next(iter(files)):
-                parts[label] = read_score_file([*files.values()], on=first_on, columns=columns)
-        elif label in trec:
-            if label == next(iter(trec)):
-                parts[label] = read_runs([*trec.values()], on[0])
-        elif any(Path(name).glob(_PREDICTIONS)):
+        if name in tables[:1]:
+            parts[label] = read_score_file(tables, on=first_on, columns=columns)
+        elif name in trec[:1]:
+            parts[label] = _read_trec(trec, first_on)
+        elif name in tables or name in trec:
+            continue
+        elif any(Path(name).rglob(_PREDICTIONS)):
             parts[label] = read_mteb(name, on=first_on)
         elif runs := _runs_of(name, runs_root):
             # The label of a run depends on the others, so a name that was given is better.
@@ -126,23 +118,27 @@ def read_systems(
             encoders[label] = name
     # Last, because they score the pairs that the other sources brought.
     if encoders:
-        data = _datasets(on, parts, columns)
-        for label, encoder in encoders.items():
-            report = _score(encoder, data, columns)
+        data = _datasets(on, parts.values(), columns)
+        for label, name in encoders.items():
+            report = _score(label, name, data, columns)
             parts[label] = SystemScores({label: [report]}, _pairs_of(data))
     return join_systems(parts[label] for label in sources_of if label in parts)
 
 
+def _read_trec(paths: list[str], judgements: str | None) -> SystemScores:
+    if not judgements:
+        raise SettingError(
+            f"{paths[0]} is read as a TREC run file, which needs judgements: give them with --on "
+            "FILE, or name a file of scores .csv, .tsv, .jsonl or .parquet"
+        )
+    return read_runs(paths, judgements)
+
+
 def compare_pair_scores(scores: Mapping[str, Any], pairs: Pairs) -> SystemComparison:
     """Compare scores of the same pairs, which are given as to `pair_table`, with the first."""
-    suite = set_name(pairs.name)
-    reports = {label: [_report(label, source, pairs)] for label, source in scores.items()}
-    return compare_scores(SystemScores(reports, {suite: pairs}))
-
-
-def _report(label: str, source: Any, pairs: Pairs) -> Report:
-    suite = set_name(pairs.name)
-    return report_pairs({suite: (pairs, scores_in_order(label, source, pairs, suite))})
+    data: Datasets = {set_name(pairs.name): (None, pairs)}
+    reports = {label: [_score(label, source, data)] for label, source in scores.items()}
+    return compare_scores(SystemScores(reports, _pairs_of(data)))
 
 
 def comparison_html(compared: SystemComparison) -> str:
@@ -169,13 +165,13 @@ def score_scatter(scores: SystemScores, suite: str) -> str:
     # Of several seeds the first: dots of all would hide each other.
     for name, report in scores.first.items():
         table = extract_table(report, "scores")
-        rows = table[table["suite"] == suite]
+        rows: Any = table.loc[table["suite"] == suite, ["gold", "predicted"]]
         if len(rows):
+            # Shares of the way from the smallest to the largest; 0 if all are equal.
+            shares = (rows - rows.min()) / (rows.max() - rows.min()).replace(0, 1)
             # With a seed, so that two pages of the same scores are equal.
-            drawn = rows.sample(min(DRAWN_PAIRS, len(rows)), random_state=0)
-            gold = _between_ends(drawn["gold"], rows["gold"])
-            score = _between_ends(drawn["predicted"], rows["predicted"])
-            panels.append((name, list(zip(gold, score, strict=True))))
+            drawn = shares.sample(min(DRAWN_PAIRS, len(rows)), random_state=0)
+            panels.append((name, drawn.to_numpy().tolist()))
             low, high = rows["gold"].min(), rows["gold"].max()
     if not panels:
         return ""
@@ -184,33 +180,25 @@ def score_scatter(scores: SystemScores, suite: str) -> str:
     return svg_image(drawing, alt)
 
 
-def _between_ends(values: Any, everything: Any) -> Any:
-    """Return values as shares of the way from the smallest to the largest; 0 if all are equal."""
-    low, high = everything.min(), everything.max()
-    return (values - low) / ((high - low) or 1)
-
-
-def _datasets(on: Sequence[str], parts: dict[str, SystemScores], columns: Any) -> Datasets:
-    """Return the pairs that encoders score."""
-    if on:
-        return {set_name(name): (name, load_pairs(name, columns=columns)) for name in on}
-    others = {suite: pairs for part in parts.values() for suite, pairs in part.pairs.items()}
-    if others:
-        return {suite: (None, pairs) for suite, pairs in others.items()}
-    name = default_suite()
-    return {name: (name, load_pairs(name))}
+def _datasets(on: Sequence[str], parts: Iterable[SystemScores], columns: Any) -> Datasets:
+    """Return the pairs that encoders score: those of `on`, of other sources, or of a set."""
+    if not on:
+        if others := {suite: pairs for part in parts for suite, pairs in part.pairs.items()}:
+            return {suite: (None, pairs) for suite, pairs in others.items()}
+        on = [default_suite()]
+    return {set_name(name): (name, load_pairs(name, columns=columns)) for name in on}
 
 
 def _pairs_of(data: Datasets) -> dict[str, Pairs]:
     return {suite: pairs for suite, (_, pairs) in data.items()}
 
 
-def _score(encoder: Any, data: Datasets, columns: Any) -> Report:
-    """Return the report of an encoder; scores of named sets are cached."""
+def _score(label: str, source: Any, data: Datasets, columns: Any = None) -> Report:
+    """Return the report of an encoder, or of scores; those by encoders of named sets are cached."""
     scored = {}
     for suite, (name, pairs) in data.items():
-        source = scores_of(encoder, pairs, name, columns)
-        scored[suite] = pairs, scores_in_order(str(encoder), source, pairs, set_name(pairs.name))
+        scores = scores_of(source, pairs, name, columns)
+        scored[suite] = pairs, scores_in_order(label, scores, pairs, suite)
     return report_pairs(scored)
 
 
@@ -225,15 +213,15 @@ def _runs_of(name: str, root: str | Path) -> dict[str, list[Run]]:
     else:
         rows = run_tables.finished_rows(root) if Path(root).is_dir() else []
     groups = defaultdict[str, list[Any]](list)
-    for row, label in zip(rows, run_tables.label_runs(rows), strict=True):
-        groups[label].append(row)
     # The label depends on the other runs under the root, so it is that of all of them.
-    chosen = sorted(groups) if folder.is_dir() else [label for label in groups if label == name]
-    runs = {label: _by_seed(label, groups[label]) for label in chosen}
+    for row, label in zip(rows, run_tables.label_runs(rows), strict=True):
+        if folder.is_dir() or label == name:
+            groups[label].append(row)
+    runs = {label: runs_by_seed(label, groups[label]) for label in sorted(groups)}
     return {label: own for label, own in runs.items() if own}
 
 
-def _by_seed(label: str, rows: list[Any]) -> list[Run]:
+def runs_by_seed(label: str, rows: list[Any]) -> list[Run]:
     """Return the runs of a label by seed.
 
     Raises DataError if they read different data. RankEncoder's E1 (its role is "base") and the
@@ -262,4 +250,5 @@ def _reports(runs: list[Run], on: Sequence[str], columns: Any) -> list[Any]:
     names = {*map(set_name, on)}
     if all(names <= run.metrics().keys() for run in runs):
         return runs
-    return [_score(run.path / "encoder", _datasets(on, {}, columns), columns) for run in runs]
+    data = _datasets(on, (), columns)
+    return [_score(str(run.path), run.path / "encoder", data, columns) for run in runs]

@@ -3,14 +3,14 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from workbench.errors import DataError
-from workbench.views._style import grid, render
+from workbench.views._style import render
 from workbench.views._table import TypedView, or_problem, text_area, value_of
 from workbench.views.ask import require_text
 from workbench.views.encoders import (
@@ -80,18 +80,11 @@ class Why(TypedView):
         return smallest_swaps(self._encoders, self._sentences(), self.vocabulary)
 
     def html(self, *, is_static: bool) -> str:
-        sentences = self._sentences()
-        html = reasons_html(self._encoders, sentences)
-        encoders, _ = usable_encoders(self._encoders, sentences)
-        if not encoders or not sentences[2:]:
-            return html
-        return html + or_problem(_swaps_html, encoders, sentences, self.vocabulary)
+        return reasons_html(self._encoders, self._sentences(), vocabulary=self.vocabulary)
 
     def _sentences(self) -> list[str]:
-        sentences = [self.query, self.target]
-        if self.other.strip():
-            sentences.append(self.other)
-        return require_text(sentences)
+        others = filter(str.strip, [self.other])
+        return require_text([self.query, self.target, *others])
 
 
 def word_effects(encoders: Sequence[CachedEncoder], sentences: Strings) -> pd.DataFrame:
@@ -106,45 +99,45 @@ def word_effects(encoders: Sequence[CachedEncoder], sentences: Strings) -> pd.Da
     for [word], [side], changed in _leave_out(sentences, 1):
         names.append((side, word))
         texts.append(changed)
-    table = pd.DataFrame(index=pd.MultiIndex.from_tuples(names, names=["side", "word"]))
-    for encoder in encoders:
-        # All texts in one call, so that an encoder sees them as one batch.
-        leads = encoder.leads(texts)
-        # What the lead loses without a word is what the word adds to it.
-        effects = leads[0] - leads
-        effects[0] = leads[0]
-        table[encoder.label] = effects
+    # All texts in one call, so that an encoder sees them as one batch.
+    leads = {encoder.label: encoder.leads(texts) for encoder in encoders}
+    table = pd.DataFrame(leads, pd.MultiIndex.from_tuples(names, names=["side", "word"]))
+    # What the lead loses without a word is what the word adds to it.
+    table.iloc[1:] = table.iloc[0] - table.iloc[1:]
     return table
 
 
-def reasons_html(encoders: Sequence[CachedEncoder], sentences: Strings, *, name: str = "") -> str:
+def reasons_html(
+    encoders: Sequence[CachedEncoder],
+    sentences: Strings,
+    *,
+    name: str = "",
+    vocabulary: Strings = (),
+) -> str:
     """Return the words of query and targets with their effects under each encoder that works.
 
-    name: Of the target, for a title."""
-    encoders, problems = usable_encoders(encoders, sentences)
+    With a second target also `smallest_swaps`.
+
+    name: Of the target, for a title.
+    """
+    encoders, html = usable_encoders(encoders, sentences)
     if not encoders:
-        return problems
+        return html
     table = word_effects(encoders, sentences)
     effects = table.iloc[1:]
-    # One scale for all sides and encoders, so that shades can be compared.
-    largest = float(effects.abs().to_numpy().max(initial=0))
-    grids = []
-    for side, part in effects.groupby(level="side", sort=False):
-        grids.append(grid(part.droplevel("side"), largest, _format_effect, str(side)))
-    return problems + render(
+    html += render(
         "reasons.html",
         name=name,
         target=sentences[1],
         has_other=len(sentences) > 2,
         cosines=table.iloc[0].to_dict(),
-        grids=grids,
+        effects=effects.groupby(level="side", sort=False),
+        # One scale for all sides and encoders, so that shades can be compared.
+        largest=effects.abs().max(axis=None),
     )
-
-
-def _format_effect(value: float) -> str:
-    if abs(value) < 0.0005:
-        return "0"
-    return f"{'▼' if value < 0 else '▲'}{abs(value):.3f}"
+    if sentences[2:]:
+        html += or_problem(_swaps_html, encoders, sentences, vocabulary)
+    return html
 
 
 def smallest_swaps(
@@ -204,23 +197,21 @@ def _leave_out(sentences: Strings, size: int) -> Iterator[_Change]:
     words = [_WORD.findall(sentence) for sentence in sentences]
     places = [(side, place) for side, own in enumerate(words) for place in range(len(own))]
     for left_out in combinations(places, size):
-        changed = list(sentences)
-        for side in {side for side, _ in left_out}:
-            rest = [word for place, word in enumerate(words[side]) if (side, place) not in left_out]
-            changed[side] = _join(rest)
+        kept = list(map(list, words))
+        for side, place in left_out:
+            kept[side][place] = ""
         names = tuple(words[side][place].strip() for side, place in left_out)
-        yield names, tuple(_SIDES[side] for side, _ in left_out), changed
+        yield names, tuple(_SIDES[side] for side, _ in left_out), list(map(_join, kept))
 
 
 def _put_in(sentences: Strings, vocabulary: Strings) -> Iterator[_Change]:
     """Yield the changes with one word of the vocabulary, at any place of any sentence."""
     for side, sentence in enumerate(sentences):
         words = _WORD.findall(sentence)
-        for place in range(len(words) + 1):
-            for word in vocabulary:
-                changed = list(sentences)
-                changed[side] = _join([*words[:place], f" {word} ", *words[place:]])
-                yield (word,), (_SIDES[side],), changed
+        for place, word in product(range(len(words) + 1), vocabulary):
+            changed = list(sentences)
+            changed[side] = _join([*words[:place], f" {word} ", *words[place:]])
+            yield (word,), (_SIDES[side],), changed
 
 
 def _join(words: Iterable[str]) -> str:
@@ -252,13 +243,11 @@ def _swaps_html(encoders: Sequence[CachedEncoder], sentences: Strings, vocabular
     kinds = {"without": f"no set of up to {most} words"}
     if vocabulary:
         kinds["with"] = "no word of the vocabulary"
-    is_equal = {}
-    for encoder in encoders:
-        is_equal[encoder.label] = abs(encoder.leads([sentences])[0]) < _EQUAL
     return render(
         "swaps.html",
-        encoders=is_equal,
+        leads={encoder.label: encoder.leads([sentences])[0] for encoder in encoders},
+        equal=_EQUAL,
         kinds=kinds,
-        swaps={(row.encoder, row.change): row for row in table.itertuples()},
+        swaps=list(table.itertuples()),
         sides=_SIDES,
     )
