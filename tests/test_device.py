@@ -18,14 +18,14 @@ from torch.utils._pytree import tree_leaves
 from workbench import losses
 from workbench.config import CONFIGS
 from workbench.data import Pairs, Sentences, Triplets
-from workbench.encoder import Encoder, _model
+from workbench.encoder import Encoder, _model, to_device
 from workbench.encoder._hardware import choose_hardware
 from workbench.errors import EncoderError
 from workbench.methods import METHODS, rank_vectors
 from workbench.methods.base import Method
 from workbench.training import fit
 from workbench.training._plan import Plan
-from workbench.training._step import TrainingStep, to_device
+from workbench.training._step import TrainingStep
 
 pytestmark = pytest.mark.usefixtures("no_type_checks")  # which torch.compile cannot trace
 META = torch.device("meta")

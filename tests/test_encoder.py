@@ -2,11 +2,13 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from tiny_checkpoints import KINDS, POSITIONS, WORDS, tiny_checkpoint, tiny_sentences
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from workbench.checkpoints import POOLINGS
 from workbench.encoder import Encoder, _model
@@ -196,3 +198,35 @@ def test_an_encoder_with_broken_weights_is_not_silent(folder: Path) -> None:
         ] = torch.nan
     with pytest.raises(EncoderError, match="vector of sentence 1 is not finite"):
         encoder.encode(["a dog", "a cat"])
+
+
+def test_pieces_that_are_tokenised_apart_give_the_same_vectors_in_the_same_order(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    encoder = Encoder.from_pretrained("english-encoder", device="cpu", max_seq_length=12)
+    sentences = [f"{'very ' * (number % 15)}old house {number % 7}" for number in range(30)]
+    whole = encoder.encode(sentences)
+    monkeypatch.setitem(_model._PIECES, "cpu", 4)  # as on a GPU, of more sentences
+    in_pieces = encoder.encode(sentences)
+    assert_close(in_pieces, whole, rtol=0, atol=1e-6)
+    warnings = [record.message for record in caplog.records]
+    assert len(warnings) == 2
+    assert warnings[0] == warnings[1]
+
+
+def test_weights_are_cast_once_for_all_batches_of_a_call() -> None:
+    class Casts(TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, operation: Any, _: Any, args: Any = (), kwargs: Any = None):
+            self.count += operation._overloadpacket is torch.ops.aten._to_copy
+            return operation(*args, **(kwargs or {}))
+
+    encoder = Encoder.from_pretrained("english-encoder", device="cpu", precision="bf16")
+    counts = []
+    for batches in (1, 2, 3):
+        with Casts() as casts:
+            encoder.encode([f"house {number}" for number in range(64 * batches)])
+        counts.append(casts.count)
+    # A batch casts its inputs; the matrices of all layers are many more.
+    assert counts[1] - counts[0] == counts[2] - counts[1] < len(list(encoder.parameters())) / 4

@@ -28,14 +28,14 @@ from workbench.data import (
     load_sentences,
     load_training,
 )
-from workbench.encoder import Encoder
+from workbench.encoder import Encoder, to_device
 from workbench.methods.simcse import SimCSE
 from workbench.metrics import spearman
 from workbench.runs import Run
 from workbench.training import fit
 from workbench.training._plan import Plan
 from workbench.training._state import State
-from workbench.training._step import GraphRecorder, Recorder, TrainingStep, to_device
+from workbench.training._step import GraphRecorder, Recorder, TrainingStep
 
 DEVICE = os.environ.get("WORKBENCH_GPU_TESTS") or "cuda"
 if DEVICE == "cuda" and not torch.cuda.is_available():

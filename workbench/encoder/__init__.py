@@ -3,6 +3,7 @@
 from workbench.encoder._attention import fast_dropout as fast_dropout
 from workbench.encoder._cross import CrossEncoder as CrossEncoder
 from workbench.encoder._frozen import FrozenEncoder as FrozenEncoder, load_encoder as load_encoder
+from workbench.encoder._hardware import pinned as pinned, to_device as to_device
 from workbench.encoder._loading import (
     has_no_dropout as has_no_dropout,
     load_mlm_head as load_mlm_head,

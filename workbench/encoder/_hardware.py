@@ -1,8 +1,11 @@
 """The device of an encoder, and the precision in which it is trained."""
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from workbench.errors import EncoderError
 
@@ -44,3 +47,22 @@ def _is_bf16_fast(kind: str) -> bool:
     capabilities = torch.cpu.get_capabilities()
     names = ("amx_bf16", "avx512_bf16")
     return kind == "cpu" and any(capabilities.get(name, False) for name in names)
+
+
+def to_device(batch: Any, device: torch.device) -> Any:
+    """Return a batch with its tensors on the device; other parts stay as they are.
+
+    They are copied from pinned memory, while the device goes on computing.
+    """
+    if isinstance(batch, Tensor):
+        return pinned(batch, device).to(device, non_blocking=True)
+    if isinstance(batch, Mapping):
+        return {name: to_device(part, device) for name, part in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        return [to_device(part, device) for part in batch]
+    return batch
+
+
+def pinned(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor of the CPU in memory from which a GPU copies without a wait."""
+    return tensor.pin_memory() if device.type == "cuda" else tensor

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,7 +27,7 @@ from workbench.encoder._attention import (
     eval_mode,
     fast_dropout,
 )
-from workbench.encoder._hardware import HALF, choose_hardware
+from workbench.encoder._hardware import HALF, choose_hardware, to_device
 from workbench.encoder._loading import (
     load_dense,
     load_parts,
@@ -54,6 +55,7 @@ _ORIGIN = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "arc
 _CPU_TOKENS = 1024  # padded tokens per batch on a CPU (benchmarks/encode.py)
 # Tensor cores work on multiples of 8; elsewhere the extra tokens would only cost.
 MULTIPLES = {"cuda": 8}
+_PIECES = {"cuda": 16_384}  # sentences that are tokenised at a time; elsewhere all
 
 
 class Encoder(nn.Module):
@@ -365,7 +367,8 @@ class Encoder(nn.Module):
 
         Args:
             sentences: Any number of them; one string gives its vector [d].
-            batch_size: At most so many sentences at a time.
+            batch_size: At most so many sentences at a time; on a GPU more, if they are short:
+                those that have as many tokens as so many of `max_seq_length`.
             normalize_embeddings: False returns the vectors as pooled.
             prompt_name: Name of a prompt in `prompts`.
             prompt: Text before each sentence; None takes the encoder's own, if it has one.
@@ -389,26 +392,35 @@ class Encoder(nn.Module):
         # Suites repeat sentences: each distinct text is encoded once.
         chunks = sentence_chunks([sentences] if is_one else sentences)
         distinct, [index] = number_sentences(chain.from_iterable(chunks))
-        rows, cut = self._cut_rows(distinct, self.max_seq_length, [self._template], prompt)
+        on_gpu = self.device.type == "cuda"
+        vectors = torch.empty(len(distinct), self.dimension, pin_memory=on_gpu)
+        skipped = self._count_skipped(prompt)
+        # While a GPU computes a piece, the next one is tokenised here.
+        piece = _PIECES.get(self.device.type, len(distinct) or 1)
+        cut = 0
+        for start in range(0, len(distinct), piece):
+            texts = distinct[start : start + piece]
+            rows, cut_here = self._cut_rows(texts, self.max_seq_length, [self._template], prompt)
+            cut += cut_here
+            batch_of = partial(self._padded_batch, rows, skipped)
+            self._compute(vectors[start : start + piece], rows.lengths, batch_size, batch_of)
+        if on_gpu:
+            torch.cuda.synchronize(self.device)
         if cut:
             text = "%d of %d distinct sentences are longer than %d tokens and were cut"
             LOG.warning(text, cut, len(distinct), self.max_seq_length)
-        vectors = torch.empty(len(rows), self.dimension)
-        skipped = self._count_skipped(prompt)
-
-        multiple = MULTIPLES.get(self.device.type, 1)
-
-        def batch_of(index: np.ndarray) -> dict[str, Any]:
-            batch = rows.batch(index, multiple=multiple, most=self.max_seq_length)
-            return batch | {"skipped": skipped}
-
-        self._compute(vectors, rows.lengths, batch_size, batch_of)
         if len(distinct) < len(index):
             vectors = vectors[torch.tensor(index, dtype=torch.long)]
         require_finite(vectors, self.source, "vector of sentence")
         if normalize_embeddings:
             vectors = functional.normalize(vectors, dim=1)
         return vectors[0] if is_one else vectors
+
+    def _padded_batch(self, rows: TokenRows, skipped: int, index: np.ndarray) -> dict[str, Any]:
+        """Return the batch of these rows; `skipped` tokens of each are left out of its mean."""
+        multiple = MULTIPLES.get(self.device.type, 1)
+        batch = rows.batch(index, multiple=multiple, most=self.max_seq_length)
+        return batch | {"skipped": skipped}
 
     @staticmethod
     def similarity(first: Vectors, second: Float[Tensor, "*m d"]) -> Scores:
@@ -433,14 +445,25 @@ class Encoder(nn.Module):
         """
         is_cpu = self.device.type == "cpu"
         order = np.argsort(-lengths, kind="stable")
+        # A copy of each batch to the CPU would wait for the device.
+        found = result if is_cpu else torch.empty_like(result, device=self.device)
         start = 0
         with torch.no_grad(), eval_mode(self), self._autocast(self.precision), self._narrow():
             while start < len(order):
+                longest = int(lengths[order[start]])
+                if is_cpu:
+                    count = min(batch_size, _CPU_TOKENS // longest)
+                else:  # in the memory of `batch_size` sentences that are as long as possible
+                    count = batch_size * self.max_seq_length // longest
                 # A row of more tokens than the limit is a batch of its own.
-                most = _CPU_TOKENS // int(lengths[order[start]]) if is_cpu else batch_size
-                index = order[start : start + max(1, min(batch_size, most))]
-                result[torch.from_numpy(index)] = self(batch_of(index)).float().cpu()
+                index = order[start : start + max(1, count)]
+                batch = {"rows": torch.from_numpy(index), **batch_of(index)}
+                batch = to_device(batch, self.device)
+                found[batch.pop("rows")] = self(batch).float()
                 start += len(index)
+        if found is not result:
+            # Into pinned memory without a wait: the caller waits once for all pieces.
+            result.copy_(found, non_blocking=result.is_pinned())
 
     def autocast(self) -> AbstractContextManager:
         """Return the context of training steps, in `training_precision`."""

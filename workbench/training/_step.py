@@ -1,6 +1,5 @@
 """One training step: forward, loss, backward, clipping, update; a GPU can replay it as a graph."""
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -9,11 +8,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from workbench.encoder import pinned, to_device
 from workbench.methods.base import Batch, Method, Terms
+from workbench.printing import LOG
 from workbench.training._plan import Plan
 from workbench.training._state import State
 
-_LOG = logging.getLogger("workbench")
 # Kernels choose their workspaces in the first steps, which must not happen in a recording.
 _EAGER_STEPS = 2
 MOST_SIGNATURES = 8
@@ -155,7 +155,7 @@ class TrainingStep:
             return True
         if not self._has_warned:
             self._has_warned = True
-            _LOG.warning(
+            LOG.warning(
                 "batches have more than %d shapes: those of a further shape are not replayed",
                 MOST_SIGNATURES,
             )
@@ -216,27 +216,9 @@ def choose_recorder(method: Method) -> tuple[Recorder | None, str]:
     return GraphRecorder(encoder.device), "replayed as CUDA graphs"
 
 
-def to_device(batch: Any, device: torch.device) -> Any:
-    """Return a batch on the device.
-
-    It is copied from pinned memory, while the device goes on computing.
-    """
-    if isinstance(batch, Tensor):
-        return _pinned(batch, device).to(device, non_blocking=True)
-    if isinstance(batch, dict):
-        return {name: to_device(part, device) for name, part in batch.items()}
-    if isinstance(batch, (list, tuple)):
-        return [to_device(part, device) for part in batch]
-    return batch
-
-
-def _pinned(tensor: Tensor, device: torch.device) -> Tensor:
-    return tensor.pin_memory() if device.type == "cuda" else tensor
-
-
 def _copy_into(buffers: Batch, batch: Batch) -> None:
     for buffer, tensor in zip(_tensors_of(buffers), _tensors_of(batch), strict=True):
-        buffer.copy_(_pinned(tensor, buffer.device), non_blocking=True)
+        buffer.copy_(pinned(tensor, buffer.device), non_blocking=True)
 
 
 def _tensors_of(batch: Any) -> Iterator[Tensor]:
