@@ -18,6 +18,7 @@ test:                   ## run all tests, including notebooks, browser and Slurm
 	$(MAKE) --jobs=2 $(VENV)/ready $(VENV)/cluster
 	$(BIN)/python -m pytest -n logical --dist loadgroup
 
+gpu: export TOKENIZERS_PARALLELISM := true
 gpu: $(VENV)/ready      ## run the tests that need a GPU and print a table for docs/gpu.md
 	$(BIN)/python -m pytest tests/test_gpu.py -s
 

@@ -18,7 +18,7 @@ import torch
 from test_device import CASES, prepared
 from torch import Tensor
 
-from workbench.config import SimCSEConfig
+from workbench.config import CONFIGS, SimCSEConfig
 from workbench.data import (
     Pairs,
     Sentences,
@@ -29,6 +29,7 @@ from workbench.data import (
     load_training,
 )
 from workbench.encoder import Encoder, to_device
+from workbench.methods import METHODS
 from workbench.methods.simcse import SimCSE
 from workbench.metrics import spearman
 from workbench.runs import Run
@@ -250,6 +251,10 @@ def test_report_the_speed_of_encode(start: Path, precision: str) -> None:
     rounds = [[len(sentences) / seconds(one) for one in work] for _ in range(5 if ON_GPU else 1)]
     rates = [statistics.median(rates) for rates in zip(*rounds, strict=True)]
     text = f"{rates[0]:.0f}, sentence-transformers {rates[1]:.0f}, ratio {rates[0] / rates[1]:.2f}"
+    if precision == HALF:
+        tokens = float(ours.token_rows(sentences[:1000], train_length=64).lengths.mean())
+        share = rates[0] * tokens * operations_per_token(ours) / matrix_rate()
+        text += f", {share:.1%} of the ceiling"
     FIGURES.append((f"encode, {precision}, batches of 256: sentences per second", text))
 
 
@@ -359,6 +364,39 @@ def test_report_the_speed_of_training(start: Path, tmp_path: Path) -> None:
         share = rates[kind] * operations / ceiling
         text = f"{rates[kind]:.1f} steps/s, {ratio:.2f} of launched, {share:.1%} of the ceiling"
         FIGURES.append((f"{name}, {kind}", text))
+
+
+def test_report_the_steps_of_every_method(start: Path, tmp_path: Path) -> None:
+    few, many = (5, 55) if ON_GPU else (4, 6)
+    times = {}
+    for name, config_class in CONFIGS.items():
+        options: dict[str, Any] = {"encoder": str(start), "pooling": "mean", "device": DEVICE}
+        options |= {"precision": HALF, "train_limit": 512, "batch_size": 64, "max_steps": many}
+        options |= {"teachers": ["world-teacher"], "base": "world-encoder", "corpus_size": 500}
+        options |= {"cache": str(tmp_path), "base_root": str(tmp_path)}
+        known = {key: options[key] for key in options.keys() & config_class.model_fields.keys()}
+        method = METHODS[name](config_class.from_parameters("demo", 0, known))
+        method.prepare(load_training(method.config))
+        method.to(DEVICE).train()
+        method.has_static_shapes = True
+        plan = Plan(method.config, method.examples(load_training(method.config)))
+        for kind in ("launched", "replayed"):
+            recorder = None
+            if kind == "replayed":
+                recorder = GraphRecorder(torch.device(DEVICE)) if ON_GPU else Recorder()
+            state = State(Path("unused"), method, recorded=recorder is not None)
+            take_step = TrainingStep(method, method, plan, state, recorder)
+            for step in range(few):
+                take_step(step)
+
+            def take_steps(take_step: TrainingStep = take_step) -> None:
+                for step in range(few, many):
+                    take_step(step)
+
+            times[name, kind] = seconds(take_steps) / (many - few)
+    for (name, kind), own in times.items():
+        text = f"{1000 * own:.1f} ms, {own / times['simcse', kind]:.2f} of SimCSE's"
+        FIGURES.append((f"a step of {name}, batches of 64, {kind}", text))
 
 
 @pytest.mark.parametrize(
