@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from workbench.commands.app import app
 from workbench.config import BaselineConfig
-from workbench.errors import DataError, SettingError
+from workbench.errors import DataError
 from workbench.evaluation import RANKING_COLUMNS, evaluate_model
 from workbench.metrics import RETRIEVAL, kendall, metrics_table, ndcg, retrieval_metrics
 from workbench.systems import compare_scores, join_systems, read_qrels, read_runs, write_trec
@@ -382,4 +382,5 @@ def test_the_command_writes_the_files_of_a_run(tmp_path: Path):
     assert report.metrics["world-test"]["kcc"] == pytest.approx(stored["kcc"], abs=1e-12)
     assert report.metrics["world-test"]["ndcg"] == pytest.approx(stored["ndcg"], abs=1e-12)
     wrong = CliRunner().invoke(app, ["export", str(run.path), str(folder), "--to", "xml"])
-    assert isinstance(wrong.exception, SettingError)
+    assert wrong.exit_code == 2
+    assert "'mteb', 'trec'" in wrong.output

@@ -541,7 +541,7 @@ def test_a_training_that_could_only_fail_is_refused_and_a_short_one_is_warned_of
     assert (
         "6 steps with 3 evaluation(s) on dev are too few to learn from; raise epochs" in caplog.text
     )
-    assert capsys.readouterr().out.startswith("learning_rate is 3e-05, as ")
+    assert capsys.readouterr().out.startswith("learning_rate is 3e-05: for an enc")
     caplog.clear()
     # Empty, endless, repeated.
     texts = ["", "the cat " * 5000, "a dog", "the bird"] * 4 + ["the cat"] * 16

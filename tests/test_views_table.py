@@ -14,7 +14,7 @@ import pytest
 from stage import put_on, violations
 
 from workbench.data import Pairs, load_pairs
-from workbench.views import Ask, PairExplorer, Phenomena, RankingExplorer, Why, summarize_tests
+from workbench.views import Ask, PairExplorer, Phenomena, RankingExplorer, Why
 from workbench.views._table import TableWidget
 from workbench.views.notebooks import table_html
 from workbench.views.phenomena import _COLUMNS
@@ -242,11 +242,17 @@ td, th { padding: 0.5em; white-space: normal; max-width: none }</style>"""
 
 
 def test_no_column_of_a_table_of_tests_is_cut_on_a_screen_of_1280(page: Any, tmp_path: Path):
-    label = "cosent (ranking=listmle, dr=0)"
-    against = "simcse (learning_rate=1e-5), 0"
-    ends = {"low": 0.104, "high": 0.17, "mean": 0.12, "mean_low": -0.05, "mean_high": 0.19}
-    row = {"label": label, "seed": 0, "against": against, "difference": 0.13, **ends}
-    table = summarize_tests(pd.DataFrame([row | {"p_value": 0.0001}]))
+    columns = {
+        "label": "cosent (ranking=listmle, dr=0)",
+        "seed": 0,
+        "against": "simcse (learning_rate=1e-5), 0",
+        "difference": "+13.00",
+        "95% interval": "+10.40 to +17.00",
+        "p": "< 0.001",
+        "over seeds": "+12.00 [-5.00, 19.00]",
+        "reads as": "clear on these pairs, not over seeds",
+    }
+    table = pd.DataFrame([columns])
     html = f'{LAB}<div class="output">{table_html(table)}</div>'
     (tmp_path / "table.html").write_text(html, encoding="utf-8")
     page.goto((tmp_path / "table.html").as_uri())

@@ -19,7 +19,8 @@ from workbench.views import run_tables
 from workbench.views.run_tables import BEFORE, read_or_warn
 from workbench.views.system_sources import runs_by_seed
 
-_COLUMNS = ["suite", "system", "seeds", "difference", "adjusted"]  # of a table without rows
+# Of a table without rows.
+_COLUMNS = ["suite", "system", "measure", "seeds", "difference", "adjusted"]
 
 
 @dataclass(frozen=True)
