@@ -44,6 +44,16 @@ def test_every_profile_resolves_survives_json_and_explains_its_settings(
     assert not direct.changed()
 
 
+def test_a_recorded_run_is_complete_without_a_later_setting_that_changes_no_result():
+    recorded = SimCSEConfig(temperature=0.07).model_dump(mode="json")
+    # Of a version whose profile is gone, and before replayed steps.
+    recorded |= {"profile": "former"}
+    del recorded["cuda_graphs"]
+    config = SimCSEConfig(**recorded)
+    assert (config.profile, config.temperature, config.cuda_graphs) == ("former", 0.07, False)
+    assert config.digest() == SimCSEConfig(temperature=0.07).digest()
+
+
 def test_a_profile_takes_changes_by_name_or_by_the_names_of_other_libraries():
     config = SimCSEConfig(profile="demo", seed=3, temperature=0.07)
     assert config == SimCSEConfig.from_parameters("demo", 3, {"temperature": 0.07})

@@ -214,6 +214,18 @@ def test_pieces_that_are_tokenised_apart_give_the_same_vectors_in_the_same_order
     assert warnings[0] == warnings[1]
 
 
+def test_a_batch_of_short_sentences_is_larger_on_a_gpu_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encoder = Encoder.from_pretrained("english-encoder", device="cpu")
+    assert [encoder._rows_at_once(longest, 64) for longest in (8, 32, 2000)] == [64, 32, 1]
+    monkeypatch.setattr(Encoder, "device", torch.device("cuda"))
+    encoder.max_seq_length = 512
+    assert [encoder._rows_at_once(longest, 64) for longest in (512, 32)] == [64, 1024]
+    encoder.max_seq_length = 8192  # of an encoder of long texts
+    assert [encoder._rows_at_once(longest, 64) for longest in (8192, 1024, 32)] == [64, 64, 2048]
+
+
 def test_weights_are_cast_once_for_all_batches_of_a_call() -> None:
     class Casts(TorchDispatchMode):
         count = 0

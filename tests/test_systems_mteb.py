@@ -96,6 +96,19 @@ def test_two_tasks_for_the_same_gold_are_refused(gold: Path):
         read_mteb(WRITTEN / "letters-16", on=gold)
 
 
+def test_two_files_of_one_task_and_system_are_refused(gold: Path, tmp_path: Path):
+    copy_task(tmp_path / "predictions", "OneSTS")
+    folder = tmp_path / "predictions"
+    first = min(folder.rglob("*.json"))
+    model = json.loads(first.read_text())["mteb_model_meta"]["model_name"]
+    # In the folder itself a system is called by its model, below it by its folder.
+    shutil.copy(first, folder)
+    (folder / model).mkdir(parents=True)
+    shutil.copy(first, folder / model)
+    with pytest.raises(DataError, match=f"another file has OneSTS .* of {model}, too; rename"):
+        read_mteb(folder, on=gold)
+
+
 def write_catalogue_set(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
     """Write six pairs as if they were those of stsb-test."""
     rows = [str(row) for row in range(len(GOLD))]

@@ -258,6 +258,9 @@ def test_the_layout_of_beir_gives_texts_and_the_name_of_the_suite(tmp_path: Path
     queries.write_text('{"id": "q1", "text": "who?"}\n')
     with pytest.raises(DataError, match="no column '_id'"):
         read_runs([run], qrels)
+    # Above another folder these files are of something else.
+    (other,) = write(folder.rename(tmp_path / "birds" / "judged"), other=QRELS)
+    assert [*dict.fromkeys(read_runs([run], other).first["bm25"].rankings["query"])] == ["q1", "q2"]
 
 
 def test_two_sets_of_judgements_are_two_suites(tmp_path: Path):

@@ -143,8 +143,9 @@ class Settings(BaseModel):
         given = dict(named)
         profile = named.setdefault("profile", fields["profile"].default)
         # The settings of a recorded run are complete: its profile may be gone, and a setting that
-        # was added later had its default then, whatever the profile says now.
-        is_complete = fields.keys() - self.added <= named.keys()
+        # was added later had its default then, whatever the profile says now. Those that change no
+        # result are added without a mention in `added`.
+        is_complete = fields.keys() - self.added - self.outside_digest <= named.keys()
         if not is_complete:
             if profile not in self.profiles:
                 where = f"of {self.method}"

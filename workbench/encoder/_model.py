@@ -53,6 +53,7 @@ _CLS = EncodingSpec("cls")
 # Keys of a configuration that are no property of the model.
 _ORIGIN = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 _CPU_TOKENS = 1024  # padded tokens per batch on a CPU (benchmarks/encode.py)
+_GPU_TOKENS = 65_536  # elsewhere, if more than `batch_size` short sentences are computed at once
 # Tensor cores work on multiples of 8; elsewhere the extra tokens would only cost.
 MULTIPLES = {"cuda": 8}
 _PIECES = {"cuda": 16_384}  # sentences that are tokenised at a time; elsewhere all
@@ -368,7 +369,7 @@ class Encoder(nn.Module):
         Args:
             sentences: Any number of them; one string gives its vector [d].
             batch_size: At most so many sentences at a time; on a GPU more, if they are short:
-                those that have as many tokens as so many of `max_seq_length`.
+                those that have as many tokens as so many of `max_seq_length`, at most 65,536.
             normalize_embeddings: False returns the vectors as pooled.
             prompt_name: Name of a prompt in `prompts`.
             prompt: Text before each sentence; None takes the encoder's own, if it has one.
@@ -450,13 +451,8 @@ class Encoder(nn.Module):
         start = 0
         with torch.no_grad(), eval_mode(self), self._autocast(self.precision), self._narrow():
             while start < len(order):
-                longest = int(lengths[order[start]])
-                if is_cpu:
-                    count = min(batch_size, _CPU_TOKENS // longest)
-                else:  # in the memory of `batch_size` sentences that are as long as possible
-                    count = batch_size * self.max_seq_length // longest
-                # A row of more tokens than the limit is a batch of its own.
-                index = order[start : start + max(1, count)]
+                count = self._rows_at_once(int(lengths[order[start]]), batch_size)
+                index = order[start : start + count]
                 batch = {"rows": torch.from_numpy(index), **batch_of(index)}
                 batch = to_device(batch, self.device)
                 found[batch.pop("rows")] = self(batch).float()
@@ -464,6 +460,16 @@ class Encoder(nn.Module):
         if found is not result:
             # Into pinned memory without a wait: the caller waits once for all pieces.
             result.copy_(found, non_blocking=result.is_pinned())
+
+    def _rows_at_once(self, longest: int, batch_size: int) -> int:
+        """Return the size of a batch whose longest row has so many tokens."""
+        if self.device.type == "cpu":
+            # A row of more tokens than the limit is a batch of its own.
+            return max(1, min(batch_size, _CPU_TOKENS // longest))
+        # In the memory of `batch_size` sentences that are as long as possible; for an encoder of
+        # long texts that could be more than a card has, though its sentences are short.
+        tokens = min(batch_size * self.max_seq_length, _GPU_TOKENS)
+        return max(batch_size, tokens // longest)
 
     def autocast(self) -> AbstractContextManager:
         """Return the context of training steps, in `training_precision`."""

@@ -55,7 +55,13 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
         task = file.name.removesuffix(_ENDING)
         for subset, splits in content.items():
             for split, predictions in splits.items():
-                parts[task, subset, split][system] = predictions
+                systems = parts[task, subset, split]
+                if system in systems:
+                    raise DataError(
+                        f"{file}: another file has {task} ({subset}, {split}) of {system}, too; "
+                        "rename one of their folders"
+                    )
+                systems[system] = predictions
     notes: list[str] = []
     found = []
     for (task, subset, split), systems in parts.items():

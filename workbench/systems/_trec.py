@@ -81,7 +81,8 @@ def judge_runs(runs: Mapping[str, Any], qrels: AnyPath) -> SystemScores:
     """
     folder = Path(qrels).absolute().parent
     suite = Path(str(qrels).removesuffix(".gz")).stem
-    if folder.name == "qrels":
+    is_beir = folder.name == "qrels"
+    if is_beir:
         suite = f"{folder.parent.name}-{suite}"
     joined = pd.concat({"": read_qrels(qrels), **runs}, axis=1).sort_index()
     has_query = joined.groupby(level=0).count() > 0
@@ -102,9 +103,12 @@ def judge_runs(runs: Mapping[str, Any], qrels: AnyPath) -> SystemScores:
     ids = scores.index.to_frame()
     table = ids.assign(
         suite=suite,
-        query=_find_texts(ids["query_id"], folder.parent / "queries.jsonl"),
-        target=_find_texts(ids["target_id"], folder.parent / "corpus.jsonl"),
+        query=ids["query_id"],
+        target=ids["target_id"],
     )
+    if is_beir:
+        table["query"] = _find_texts(ids["query_id"], folder.parent / "queries.jsonl")
+        table["target"] = _find_texts(ids["target_id"], folder.parent / "corpus.jsonl")
     # Categories, since texts of millions of rows take memory and time.
     table = table.astype("category").assign(gold=scores[""].clip(0))
     no_scores = pd.DataFrame(columns=["suite", "subset", "pair_id", "gold", "predicted"])
