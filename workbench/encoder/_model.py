@@ -455,7 +455,8 @@ class Encoder(nn.Module):
                 index = order[start : start + count]
                 batch = {"rows": torch.from_numpy(index), **batch_of(index)}
                 batch = to_device(batch, self.device)
-                found[batch.pop("rows")] = self(batch).float()
+                places = batch.pop("rows")
+                found[places] = self(batch).float()
                 start += len(index)
         if found is not result:
             # Into pinned memory without a wait: the caller waits once for all pieces.
