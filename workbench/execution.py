@@ -1,6 +1,5 @@
 """Run a method: by one call in this process, or by executing its notebook with papermill."""
 
-import logging
 import os
 import sys
 from pathlib import Path
@@ -20,10 +19,9 @@ from workbench.data import (
 )
 from workbench.errors import DataError, RunError, SettingError
 from workbench.files import project_path
-from workbench.printing import steady_stdout
+from workbench.printing import LOG, steady_stdout
 from workbench.runs import AnyPath, Facts, Run, finished_run
 
-_LOG = logging.getLogger("workbench")
 # Environment of a kernel. cuBLAS reads its setting at its first product, too late to be set in a
 # notebook.
 _KERNEL = {
@@ -105,7 +103,7 @@ def run_notebook(
         path = finished.path
         # A cell of the notebook may have failed after the run was finished.
         if (path / "notebook.ipynb").is_file() and not finished.facts().get("failure"):
-            _LOG.info(
+            LOG.info(
                 "%s is finished and used as it is; to run it again: workbench rm %s", path, path
             )
             return finished
@@ -119,7 +117,7 @@ def run_notebook(
     }
     current = Run.open(config, root)  # which refuses a run that another process works on
     current.release()  # to the kernel
-    _LOG.info("running %s; history, scores and executed notebook: %s", notebook.name, current.path)
+    LOG.info("running %s; history, scores and executed notebook: %s", notebook.name, current.path)
     with current.record_end():
         _execute_notebook(notebook, current.path / "notebook.ipynb", parameters)
     return current
@@ -168,7 +166,7 @@ def check_settings(config: TrainingConfig) -> None:
         raise DataError("\n".join(problems))
     names = [config.train, *config.dev_sets, *config.suites]
     if shared := {name for name in names if names.count(name) > 1}:
-        _LOG.warning(
+        LOG.warning(
             "%s is used twice among train, dev and suites: its scores are no test",
             ", ".join(shared),
         )

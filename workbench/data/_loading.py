@@ -4,7 +4,6 @@ A file becomes a table (_tables), its columns get roles (_roles), and the two be
 Bundled names are always bundled sets. WORKBENCH_DATA serves what it has (damaged: an error); the
 hub serves the rest."""
 
-import logging
 import os
 import re
 import tarfile
@@ -41,9 +40,9 @@ from workbench.data._tables import (
 )
 from workbench.errors import DataError
 from workbench.files import OWN_FILES, file_checksum, project_path, set_name, text_checksum
+from workbench.printing import LOG
 
-_LOG = logging.getLogger("workbench")
-_log_once = lru_cache(_LOG.info)
+_log_once = lru_cache(LOG.info)
 
 
 def load_data(
@@ -126,7 +125,7 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
             "%s only knows the words of the bundled %s; use another encoder for %s, such as "
             "encoder=english-encoder"
         )
-        _LOG.warning(text, config.encoder, known_set, name)
+        LOG.warning(text, config.encoder, known_set, name)
     if name in dataset_names("labelled"):
         raise DataError(f"train: {name} holds labelled, not sentences; no method trains on labels")
     data = load_data(name, columns=own_columns(name, config.columns))

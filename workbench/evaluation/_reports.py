@@ -2,7 +2,6 @@
 
 Scores that were made elsewhere become the same reports."""
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +12,7 @@ import pandas as pd
 from workbench.data import Pairs
 from workbench.evaluation._rankings import RANKING_COLUMNS, ranking_table
 from workbench.metrics import kendall, metrics_table, ndcg, spearman, spearman_by_subset
-
-_LOG = logging.getLogger("workbench")
+from workbench.printing import LOG
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def score_pairs(
     gold = pairs.gold
     correlation = spearman_by_subset(gold, predicted, pairs.subset, how=how)
     if np.isnan(correlation):
-        _LOG.warning(
+        LOG.warning(
             "%s: Spearman is undefined: fewer than two pairs, or all scores or all "
             "labels are equal",
             suite,

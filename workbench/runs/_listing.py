@@ -1,6 +1,5 @@
 """The runs of a folder: as a table with filters, by name, and removed unless others need them."""
 
-import logging
 import re
 import shutil
 from collections.abc import Collection, Iterable, Sequence
@@ -13,9 +12,9 @@ import pandas as pd
 from workbench.config import ALIASES, RUN_CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
 from workbench.files import remove_path, reraise_os_error
+from workbench.printing import LOG
 from workbench.runs._run import BEFORE, NAME, AnyPath, Facts, Run, is_running, run_path
 
-_LOG = logging.getLogger("workbench")
 # Columns in front of the suites, and after them.
 _FIRST = ["method", "profile", "seed", "digest", "status", "changed"]
 _LAST = ["started", "seconds", "host", "path"]
@@ -142,7 +141,7 @@ def run_folders(root: AnyPath) -> list[Path]:
     """Return the folders of the runs under `root`."""
     root = Path(root).expanduser()
     if not root.is_dir():
-        _LOG.warning("the folder %s does not exist, so it has no runs", root.absolute())
+        LOG.warning("the folder %s does not exist, so it has no runs", root.absolute())
     return [
         path
         for path in sorted(root.glob("*/[!.]*"))  # with a dot: being removed

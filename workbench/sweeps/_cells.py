@@ -5,7 +5,6 @@ The state of each cell is read from its run's folder, never stored.
 
 import itertools
 import json
-import logging
 import math
 import os
 import re
@@ -27,9 +26,9 @@ from workbench.config import ALIASES, CONFIGS, TrainingConfig, setting_text, uni
 from workbench.errors import RunError, SettingError, first_problem
 from workbench.execution import check_settings, notebook_of
 from workbench.files import reraise_os_error, text_checksum, write_json
+from workbench.printing import LOG
 from workbench.runs import AnyPath, Facts, finished_run, is_running, read_json, read_row, run_path
 
-_LOG = logging.getLogger("workbench")
 _FOLDER = "sweeps"
 _FILE = "sweep.json"
 _MOST_CELLS = 100_000  # of one method
@@ -350,7 +349,7 @@ def list_sweeps(runs_root: AnyPath = "runs") -> list[Sweep]:
         try:
             sweeps.append(Sweep(file.parent))
         except RunError as problem:
-            _LOG.warning("left out: %s", problem)
+            LOG.warning("left out: %s", problem)
     return sweeps
 
 

@@ -1,6 +1,5 @@
 """The loop: step, log, evaluate, save."""
 
-import logging
 import math
 import tempfile
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from workbench.encoder import weights_checksum
 from workbench.errors import DataError, RunError
 from workbench.methods.base import Method
 from workbench.methods.distributed import max_over_processes, process_count, process_rank
-from workbench.printing import steady_stdout
+from workbench.printing import LOG, steady_stdout
 from workbench.runs import Run
 from workbench.training._launch import fit_in_processes
 from workbench.training._listeners import Listener, Progress, Row, open_tracker
@@ -27,7 +26,6 @@ from workbench.training._record import Record
 from workbench.training._state import State
 from workbench.training._step import Recorder, TrainingStep, choose_recorder
 
-_LOG = logging.getLogger("workbench")
 _MIN_STEPS = 30  # fewer cause a warning
 _TOO_SHORT = (
     "%d steps with %d evaluation(s) on dev are too few to learn from; raise epochs, or lower "
@@ -80,7 +78,7 @@ def fit(
             "checkpoint; use a dev set whose gold differs, or dev=None to keep the last step"
         )
     if run and run.finished:
-        _LOG.info("%s is finished: its encoder is used as it is", run.path)
+        LOG.info("%s is finished: its encoder is used as it is", run.path)
     elif method.config.num_processes > 1 and process_count() == 1:
         fit_in_processes(method.config, dev, run, callbacks, quiet=quiet)
     else:
@@ -134,7 +132,7 @@ def _fit_here(
             print(config.recipe, flush=True)
         times = math.ceil(plan.steps / config.eval_steps)
         if step == 0 and plan.rank == 0 and (plan.steps < _MIN_STEPS or times < 2):
-            _LOG.warning(_TOO_SHORT, plan.steps, times)
+            LOG.warning(_TOO_SHORT, plan.steps, times)
         with open_tracker(config, saved_run) as trackers:
             progress = [Progress(step, plan.steps)] if prints else []
             record = Record(method, dev, folder, rows, [*progress, *trackers, *callbacks])

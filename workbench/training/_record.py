@@ -1,6 +1,5 @@
 """The history of a training and its best encoder."""
 
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +18,10 @@ from workbench.files import atomic_write, reraise_os_error
 from workbench.methods.base import Method, Terms
 from workbench.methods.distributed import process_rank
 from workbench.metrics import ranking_groups
+from workbench.printing import LOG
 from workbench.runs import read_stored_table, short_value
 from workbench.training._listeners import Listener, Row
 
-_LOG = logging.getLogger("workbench")
 # Queries of dev whose rankings are kept, and their targets, which a chart has room for.
 _WATCHED, _MOST_TARGETS = 4, 20
 # Evaluations of dev in a row that end training: one or two can be a dip that a run recovers from.
@@ -147,7 +146,7 @@ class Record:
         earlier = self._measured(0)
         best = max(self._measured(self._first), default=-inf)
         if isnan(spearman) and -inf not in earlier:  # once
-            _LOG.warning(
+            LOG.warning(
                 "step %d: all scores on %s are equal, so dev cannot choose a checkpoint",
                 step,
                 self.dev.name,

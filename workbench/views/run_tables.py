@@ -1,6 +1,5 @@
 """Tables of finished runs: their labels, and their scores over seeds. No torch is loaded."""
 
-import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +15,9 @@ from workbench.data import AVERAGES, Pairs, dataset_names, load_pairs, own_colum
 from workbench.errors import DataError, RunError, SettingError, unknown_name
 from workbench.files import set_name
 from workbench.metrics import Measure, seed_spread
+from workbench.printing import LOG
 from workbench.runs import Run, read_row, read_rows, short_value, split_common_settings
 
-_LOG = logging.getLogger("workbench")
 _T = TypeVar("_T")
 BEFORE = "before"  # the stage of a run before training, and the label of its scores
 FEWEST_QUERIES = 50  # for which the tables show means of KCC and NDCG
@@ -84,7 +83,7 @@ def finished_rows(runs_root: str | Path) -> list[dict[str, Any]]:
     for row in read_rows(runs_root):
         path = row["path"]
         if row["status"] == "unreadable":
-            _LOG.warning("left out: %s: %s", path, row["failure"])
+            LOG.warning("left out: %s: %s", path, row["failure"])
         if row["status"] != "finished":
             continue
         # A copied folder would count as one more seed and make an interval too narrow.
@@ -92,7 +91,7 @@ def finished_rows(runs_root: str | Path) -> list[dict[str, Any]]:
         if original == path:
             finished.append(row)
         else:
-            _LOG.warning("left out: %s: a copy of %s, so no further seed", path, original)
+            LOG.warning("left out: %s: a copy of %s, so no further seed", path, original)
     return finished
 
 
@@ -295,7 +294,7 @@ def read_or_warn(path: str | Path, read: Callable[..., _T], **options: Any) -> _
     try:
         return read(Run(path), **options)
     except RunError as problem:
-        _LOG.warning("left out: %s: %s", path, problem)
+        LOG.warning("left out: %s: %s", path, problem)
         return None
 
 

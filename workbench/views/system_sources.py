@@ -22,7 +22,6 @@ from workbench.systems import (
 )
 from workbench.views import run_tables
 from workbench.views._style import GREY, render, svg_image
-from workbench.views._table import STYLE_SHEET
 from workbench.views.encoders import Encoders, label_encoders, scores_of
 from workbench.views.export import write_page
 from workbench.views.pair_explorer import scores_in_order
@@ -151,7 +150,7 @@ def comparison_page(path: str | Path, compared: SystemComparison) -> Path:
     """Write a comparison as a page that needs no network, and return its path."""
     title = f"Comparison of {', '.join(compared.scores.reports)}"
     html = comparison_html(compared)
-    page = render("compare.html", title=title, html=html, style=STYLE_SHEET, script="")
+    page = render("compare.html", title=title, html=html)
     return write_page(path, page)
 
 
