@@ -240,7 +240,7 @@ class RankingExplorer(Explorer):
         self._suite = suite
         super().__init__(tables, encoders, height=500)
         self.grid.layout.width = "30%"
-        self.detail.layout.width = "70%"
+        self.detail.layout = {"width": "69%", "margin": "0 0 0 1%"}
 
     def _load(self, data: Sources) -> None:
         suite = SuiteRankings(data, self._suite)
