@@ -437,8 +437,9 @@ def test_a_label_that_is_better_is_marked_and_the_table_is_exported(root: Path):
     assert other.startswith(("simcse (temperature=0.2) is worse", "No clear difference between"))
     five = views.compare_systems(root, samples=5).table.set_index("system")
     assert five.loc["cosent", "adjusted"] > 0.05, "five permutations cannot be significant"
+    assert "KCC" not in found.to_latex(), "of fewer than 50 queries"
     assert found.to_latex().splitlines()[1:3] == [
-        f"\\begin{{tabular}}{{l{'r' * 11}}}",
+        f"\\begin{{tabular}}{{l{'r' * 9}}}",
         "\\toprule",
     ]
     assert "Holm" in found.to_html()

@@ -1,6 +1,7 @@
 """Metrics in numpy: correlations in [-1, 1], and nan where a metric is undefined."""
 
 from workbench.metrics.measures import (
+    FEWEST_QUERIES as FEWEST_QUERIES,
     FEWEST_TARGETS as FEWEST_TARGETS,
     MEASURE_TITLES as MEASURE_TITLES,
     alignment as alignment,

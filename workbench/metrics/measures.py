@@ -20,6 +20,7 @@ from workbench.metrics.retrieval import RETRIEVAL
 
 Names = Sequence[str] | None  # of the set that each pair belongs to; None: all are in one
 FEWEST_TARGETS = 4  # of a query: more than three, RankCSE app. G
+FEWEST_QUERIES = 50  # for which the tables show means of KCC and NDCG
 _SHORT = 200  # items up to which counting pair by pair takes less time than scipy
 _ROWS = 1024  # whose distances to all others are held in memory at once
 MEASURE_TITLES = {  # those of retrieval are called by their names

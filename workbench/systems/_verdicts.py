@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.metrics import MEASURE_TITLES, RETRIEVAL
+from workbench.metrics import FEWEST_QUERIES, MEASURE_TITLES, RETRIEVAL
 from workbench.systems._scores import SystemScores
 
 
@@ -50,7 +50,8 @@ class SystemComparison:
         seeds = " and seeds" if table["seeds"].max() > 1 else ""
         plural = "s" if tests != 1 else ""
         return (
-            f"x 100. Intervals: 95% over {items}{seeds}. Differences from {self.baseline}; p: "
+            f"x 100. KCC and NDCG only of {FEWEST_QUERIES} queries or more. "
+            f"Intervals: 95% over {items}{seeds}. Differences from {self.baseline}; p: "
             f"paired test, Holm's correction for {tests} test{plural}. Smallest detectable: the "
             "true difference that would be seen in 80 of 100 cases."
         )
@@ -105,8 +106,13 @@ class SystemComparison:
         texts["95% interval"] = _ranges(rows["low"], rows["high"])
         for name in ("kcc", "ndcg", *RETRIEVAL):
             title = _title(name)
-            if name in rows and title != measure:
-                texts[title] = _points(rows[name])
+            if name not in rows or title == measure:
+                continue
+            values = rows[name]
+            if name not in RETRIEVAL:
+                # The mean over few queries says little; it stays in `table`.
+                values = values.where(rows["queries"] >= FEWEST_QUERIES)
+            texts[title] = _points(values)
         if rows["difference"].notna().any():
             texts[f"to {self.baseline}"] = _points(rows["difference"], "+.1f")
             # A column cannot have the name of another.

@@ -14,13 +14,12 @@ from workbench.config import ALIASES, BaselineConfig
 from workbench.data import AVERAGES, Pairs, dataset_names, load_pairs, own_columns
 from workbench.errors import DataError, RunError, SettingError, unknown_name
 from workbench.files import set_name
-from workbench.metrics import Measure, seed_spread
+from workbench.metrics import FEWEST_QUERIES, Measure, seed_spread
 from workbench.printing import LOG
 from workbench.runs import Run, read_row, read_rows, short_value, split_common_settings
 
 _T = TypeVar("_T")
 BEFORE = "before"  # the stage of a run before training, and the label of its scores
-FEWEST_QUERIES = 50  # for which the tables show means of KCC and NDCG
 _VISIBLE = 5e-5  # a smaller fall is not reported: both scores are printed alike, x 100
 _FACTS = ["method", "settings", "encoder", "seed", "path", "ended", "version"]
 # Settings that a label shows only if the others do not tell two runs apart.
