@@ -20,18 +20,21 @@ ruin an encoder that is tuned for sentences. Untrained, the start, its whitening
 are chosen on dev) and tf-idf are measured, too, the last two fitted on the training sentences.
 
 Every training becomes a row of data/order.csv; a recorded one is not trained again, so that the
-command can be continued anywhere. Its columns: Spearman x 100 of dev and of each test set, their
-average, Kendall's tau-b of the ladders and accuracy of TREC (x 100), "resampled", the average under
-200 resamples of the pairs, which are the same for every run."""
+command can be continued anywhere. --seed 6 trains the chosen setting of each loss once more and
+says whether it lies where the recorded seeds predict it. Columns: Spearman x 100 of dev and of each
+test set, their average, Kendall's tau-b of the ladders and accuracy of TREC (x 100), "resampled",
+the average under 200 resamples of the pairs, which are the same for every run."""
 
 import argparse
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 from english import add_row, find_row, settings, values_of
 from methods import fill_placeholder, trained_run
+from scipy import stats
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
@@ -148,6 +151,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--alone", action="store_true", help="no infoNCE and no consistency")
     parser.add_argument("--losses", nargs="*", help="default: all of the question")
+    parser.add_argument("--seed", type=int, help="another one, compared with the recorded seeds")
     parser.add_argument("--runs", type=Path, default=Path("runs-order"))
     options = parser.parse_args()
     options.teacher_name = options.teacher_name or options.teacher
@@ -161,8 +165,25 @@ def main() -> None:
         losses = [loss for loss in losses if loss != "no ranking loss"]
     for loss in losses:
         chosen = choose(loss, options)
-        for seed in FINAL_SEEDS:
-            train(loss, chosen["rate"], int(chosen["choice"]), seed, options)
+        setting = (loss, chosen["rate"], int(chosen["choice"]))
+        recorded = [train(*setting, seed, options) for seed in FINAL_SEEDS]
+        if options.seed is not None:
+            compare_seed(compute_row(*setting, options.seed, options), recorded)
+
+
+def compare_seed(row: dict[str, Any], recorded: list[dict[str, Any]]) -> None:
+    """Print whether a further seed lies where the recorded ones predict it; record nothing."""
+    averages = np.array([one["average"] for one in recorded])
+    count = len(averages)
+    # Student's prediction interval of one more value from the same normal distribution.
+    half = stats.t.ppf(0.975, count - 1) * averages.std(ddof=1) * np.sqrt(1 + 1 / count)
+    low, high = averages.mean() - half, averages.mean() + half
+    verdict = "inside" if low <= row["average"] <= high else "OUTSIDE"
+    print(
+        f"{row['loss']}, seed {row['seed']}: {row['average']:.2f}, {verdict} the 95 % prediction "
+        f"interval of seeds {FINAL_SEEDS}: {low:.2f} to {high:.2f}",
+        flush=True,
+    )
 
 
 def measure_untrained(options: argparse.Namespace) -> None:
@@ -219,8 +240,20 @@ def choose(loss: str, options: argparse.Namespace) -> dict[str, Any]:
 def train(
     loss: str, rate: float, choice: int, seed: int, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Return the recorded row of a training; train, measure and record it if there is none."""
-    key = {
+    """Return the recorded row of a training; compute and record it if there is none."""
+    found = find_row(RESULTS, key_of(loss, rate, choice, seed, options))
+    if found is not None:
+        return found
+    row = compute_row(loss, rate, choice, seed, options)
+    record(row)
+    return row
+
+
+def key_of(
+    loss: str, rate: float, choice: int, seed: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Return the columns that tell the row of a training from all others."""
+    return {
         "start": options.name,
         "pooling": options.pooling,
         "teacher": options.teacher_name,
@@ -230,9 +263,12 @@ def train(
         "choice": choice,
         "seed": seed,
     }
-    found = find_row(RESULTS, key)
-    if found is not None:
-        return found
+
+
+def compute_row(
+    loss: str, rate: float, choice: int, seed: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Train and measure, and return the row; a finished run is only measured."""
     method, changes, choices = QUESTIONS[options.question][loss]
     given = changes | choices[choice] | {"learning_rate": rate}
     if method == "cosent":
@@ -245,7 +281,7 @@ def train(
     run = trained(method, given, seed, options, is_trial=is_trial, is_vectors=loss == VECTORS)
     history = run.history()
     best = history.loc[history["dev_spearman"].iloc[1:].idxmax()]
-    row = key | {
+    row = key_of(loss, rate, choice, seed, options) | {
         "settings": " ".join(f"{name}={value:g}" for name, value in choices[choice].items()),
         "dev": 100 * best["dev_spearman"],
         "dev of the start": 100 * history["dev_spearman"].iloc[0],
@@ -259,7 +295,6 @@ def train(
         row |= {name: 100 * values["spearman"] for name, values in metrics.items()}
     else:
         row |= tested(metrics, run.scores())
-    record(row)
     return row
 
 
