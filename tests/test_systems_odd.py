@@ -344,7 +344,7 @@ def test_a_folder_has_a_file_for_each_system(tmp_path: Path):
         (folder / f"{name}.csv").write_text(one + "".join(lines))
     assert score_files(folder) == [folder / "minilm.csv", folder / "mpnet.csv"]
     scores = read_score_file([folder])
-    found = {name: report.metrics["minilm"] for name, report in scores.first.items()}
+    found = {name: report.metrics["scores"] for name, report in scores.first.items()}
     assert {name: own["spearman"] for name, own in found.items()} == pytest.approx(BOTH)
     pairs = folder / "gold.csv"
     pairs.write_text(table(HEADER[:3], [row[:3] for row in ROWS]))

@@ -184,7 +184,7 @@ def test_a_chosen_gold_leaves_the_other_as_a_system(gold: str, tmp_path: Path):
     table = scored().rename(columns={"minilm": "label"})
     path = tmp_path / "two.csv"
     table.to_csv(path, index=False)
-    with pytest.raises(DataError, match=r"gold = label, gold;.*--columns gold=NAME"):
+    with pytest.raises(DataError, match=r"gold = gold, label;.*--columns gold=NAME"):
         read_score_file([path])
     scores = read_score_file([path], columns={"gold": gold})
     other = {"label": "gold", "gold": "label"}[gold]

@@ -28,6 +28,7 @@ from workbench.data._loading import (
     load_training as load_training,
     own_columns as own_columns,
     require_columns as require_columns,
+    require_in_one as require_in_one,
 )
 from workbench.data._sets import (
     AVERAGES as AVERAGES,

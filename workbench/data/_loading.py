@@ -7,7 +7,7 @@ hub serves the rest."""
 import os
 import re
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -206,11 +206,16 @@ def own_columns(name: str | Path, columns: Roles) -> Columns:
 
 def require_columns(config: Any) -> None:
     """Raise DataError for a column of the settings that none of their files has."""
-    columns: Texts = {}
-    for names, _ in config.data_sets.values():
-        for table in map(read_own, names if config.columns else ()):
-            columns |= table.columns if table else {}
-    Table(columns, "the files of your own in these settings", "").require(config.columns)
+    files = [name for names, _ in config.data_sets.values() for name in names]
+    require_in_one(files, config.columns)
+
+
+def require_in_one(files: Iterable[str | Path], columns: Roles) -> None:
+    """Raise DataError for a column that none of your own files has."""
+    known: Texts = {}
+    for table in map(read_own, files if columns else ()):
+        known |= table.columns if table else {}
+    Table(known, "your files", "").require(columns)
 
 
 def kinds_of(name: str | Path, columns: Columns = None) -> tuple[Kind, ...]:

@@ -60,9 +60,15 @@ def read_roles(
     chosen_columns = {*(chosen or {}).values()}
     table.require(roles)
     for role, column in roles.items():
-        # Any of the three most usual names is surely meant, whatever else may be.
-        if len(matches[role]) > 1 and plain_name(column) not in ROLES[kind][role][:3]:
-            several = " or ".join(map(repr, matches[role]))
+        rivals = matches[role]
+        most_usual = ROLES[kind][role][:3]
+        if role == "score":
+            # A score beside a label or a similarity may be what a system gave.
+            rivals = [column, *filter(table.is_numeric, rivals[1:])]
+            most_usual = ["gold"]
+        # A most usual name is surely meant, whatever else may be.
+        if len(rivals) > 1 and plain_name(column) not in most_usual:
+            several = " or ".join(map(repr, rivals))
             raise DataError(
                 f"{table.where}: {role} could be {several}; choose with --columns {role}=NAME"
             )

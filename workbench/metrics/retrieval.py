@@ -33,15 +33,16 @@ def retrieval_metrics(rankings: pd.DataFrame) -> pd.DataFrame:
     Example:
         retrieval_metrics(report.rankings)
     """
+    names = ", ".join(RETRIEVAL)
     try:
         from ir_measures import parse_measure, pytrec_eval
-
+    except ModuleNotFoundError as problem:
+        remedy = "pip install ranking-workbench[retrieval]"
+        raise DataError(f"{names} need ir-measures ({problem}): {remedy}") from None
+    try:
         table = rankings.astype({"gold": "Int64"}).reset_index(drop=True)
-    except (ModuleNotFoundError, TypeError) as problem:
-        raise DataError(
-            f"{', '.join(RETRIEVAL)} need whole grades, and ir-measures (pip install "
-            f"ranking-workbench[retrieval]): {problem}; KCC and NDCG need neither"
-        ) from None
+    except TypeError:
+        raise DataError(f"{names} need whole grades; KCC and NDCG do not") from None
     measures = list(map(parse_measure, RETRIEVAL))
     # One text for each id, however many rows have it: texts of millions of rows take seconds.
     codes, ids = pd.factorize(table["target_id"])

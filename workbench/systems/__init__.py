@@ -14,6 +14,7 @@ from workbench.systems._tables import (
     score_files as score_files,
 )
 from workbench.systems._trec import (
+    is_judgements as is_judgements,
     read_qrels as read_qrels,
     read_runs as read_runs,
     write_trec as write_trec,

@@ -3,6 +3,7 @@
 Systems are compared on the pairs, or queries, that all of them have."""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -35,6 +36,7 @@ from workbench.systems._verdicts import SystemComparison
 # A true difference of so many standard deviations over pairs is detected in 80 of 100 cases: the
 # normal quantiles of 0.975 and 0.8.
 _DETECTED = 1.959964 + 0.841621
+_LARGEST = 2.0  # difference of two correlations
 _SHOWN = ("kcc", "ndcg", *RETRIEVAL, "queries")  # further metrics of a report
 _DIFFERENCE = ["difference", "difference_low", "difference_high", "seed_std", "pairs_std"]
 _DIFFERENCE += ["p_value", "smallest"]
@@ -99,9 +101,11 @@ def compare_scores(
     if unknown := [suite for suite in suites if suite not in scored]:
         raise SettingError(unknown_name("suite", unknown[0], scored, "of these systems"))
     rows: list[dict[str, Any]] = []
-    # The source of pairs says which scale of gold was guessed.
-    sources = [pairs.source for pairs in scores.pairs.values()]
-    notes = [*scores.notes, *(source for source in sources if "is a guess" in source)]
+    notes = list(scores.notes)
+    for suite, of_suite in scores.pairs.items():
+        # The source of pairs says which scale of gold was guessed.
+        parts = re.split("[;,] ", of_suite.source)
+        notes += [f"{suite}: {part}" for part in parts if "is a guess" in part]
     metrics = {name: metrics_of(own[0]) for name, own in systems.items()}
     pairs = _join_reports(
         systems, lambda report: extract_table(report, "scores").set_index(_KEY)[_VALUES]
@@ -238,6 +242,8 @@ def _difference_columns(
         # Resamples without a correlation are left out.
         pairs_std: Any = pd.Series(draws[0]).std()
         smallest = _DETECTED * pairs_std
+    if not 0 < smallest <= _LARGEST:  # equal systems, or too few pairs for any difference
+        smallest = math.nan
     numbers = [*_interval(differences, draws), seed_std, pairs_std, p_value, smallest]
     return dict(zip(_DIFFERENCE, numbers, strict=True)) | {"paired_seeds": n}
 

@@ -10,13 +10,21 @@ Which column is what follows from `columns`, otherwise from these rules:
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from workbench.data import CATALOGUE, Pairs, load_pairs, read_own
+from workbench.data import (
+    CATALOGUE,
+    Pairs,
+    load_pairs,
+    own_columns,
+    read_own,
+    require_in_one,
+)
 from workbench.data._roles import Roles, match_columns, plain_name
 from workbench.data._sets import take_rows
 from workbench.data._tables import to_number
@@ -28,13 +36,17 @@ from workbench.systems._scores import SystemScores
 
 _ROW_ID = re.compile(r"(pair[\W_]?)?id", re.IGNORECASE)
 # What names a query, a document, or a row as pandas does, and is no system.
-_NO_SYSTEM = re.compile(r"(.*[\W_])?idx?|(row|query|q|doc)id|index|(unnamed.*)?", re.IGNORECASE)
+_NO_SYSTEM = re.compile(
+    r"(.*[\W_])?idx?|(row|query|q|doc)id|row|index|nr|no|number|(unnamed.*)?", re.IGNORECASE
+)
 _GOLD_OR_SYSTEM = ("score", "similarity", "similarityscore", "sim")
 # The only system of a file is called by the file if its column has such a name.
 _ANY_SYSTEM = re.compile(r"score|sim(ilarity)?(score)?|pred(ict\w+)?|cos\w*|system")
 # What identifies a row, beside its systems, whose names may be any text.
 _KEYS = (_ID, _TEXTS, _GOLD) = range(3)
 _OTHER = 3
+# A .txt holds sentences, or is a run file.
+_ENDINGS = tuple(ending for ending in OWN_FILES if ".txt" not in ending)
 
 
 def score_files(source: AnyPath) -> list[Path]:
@@ -42,13 +54,11 @@ def score_files(source: AnyPath) -> list[Path]:
 
     There is none in a folder that has folders or JSON, as those of runs and of encoders have."""
     path = Path(source)
-    if path.name.endswith(OWN_FILES):
+    if path.name.endswith(_ENDINGS):
         return [path]
     if any(path.glob("*/")) or any(path.glob("*.json")):
         return []
-    # A .txt says something about the others.
-    endings = (".csv", ".tsv", ".jsonl", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".parquet")
-    return [file for file in sorted(path.glob("*")) if file.name.endswith(endings)]
+    return [file for file in sorted(path.glob("*")) if file.name.endswith(_ENDINGS)]
 
 
 def read_score_file(
@@ -79,19 +89,24 @@ def read_score_file(
         own = score_files(path) or [path]
         # In a folder, the pairs may lie beside the scores.
         files += [file for file in own if len(own) == 1 or file != on]
+    # A file need not have a column that another one has.
     chosen = columns or {}
-    tables = [
-        _read_rows(path, dict(chosen), has_gold=on is not None or path != files[0])
-        for path in files
-    ]
+    gold_files = [on] if isinstance(on, Path) else []
+    require_in_one([*files, *gold_files], chosen)
+    tables = []
+    for path in files:
+        has_gold = on is not None or path != files[0]
+        tables.append(_read_rows(path, own_columns(path, chosen) or {}, has_gold=has_gold))
     notes = [table.attrs["note"] for table in tables]
     if on is None:
         rows: Any = tables.pop(0)
         pairs = load_pairs(files[0], columns=rows.attrs["columns"])
         # A pair has the number of its row; those without gold are left out.
         rows = rows.iloc[list(map(int, pairs.pair_id))].reset_index(drop=True)
+        if files != paths and tables:  # they have the name of their folder
+            pairs = replace(pairs, name=Path(files[0]).absolute().parent.name)
     else:
-        pairs = on if isinstance(on, Pairs) else load_pairs(on)
+        pairs = on if isinstance(on, Pairs) else load_pairs(on, columns=own_columns(on, chosen))
         rows = pd.DataFrame({_TEXTS: list(zip(*pairs.texts, strict=True))})
         # A row of a file without ids has a number, which says nothing about ids elsewhere.
         own_id = next(filter(_ROW_ID.fullmatch, pairs.extra), "")
@@ -123,7 +138,6 @@ def _read_rows(path: AnyPath, chosen: dict[str, str], *, has_gold: bool) -> pd.D
     """Return _ID, _TEXTS and _GOLD of a file, those that it has, and a column for each system."""
     # A path that is no name of a set is refused if it is no table.
     table: Any = read_own(Path(path).absolute())
-    table.require(chosen)
     cells = pd.DataFrame(table.columns)
     numbers: Any = cells.map(to_number)
     is_wrong: Any = numbers.isna() & (cells != "")

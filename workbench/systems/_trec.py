@@ -1,5 +1,6 @@
 """Run files and judgements of information retrieval: TREC's, and the layout of BEIR."""
 
+import math
 from collections.abc import Mapping, Sequence
 from csv import QUOTE_NONE
 from io import StringIO
@@ -10,10 +11,12 @@ import numpy as np
 import pandas as pd
 
 from workbench.data import read_own, read_text
+from workbench.data._tables import to_number
 from workbench.errors import DataError, WorkbenchError
 from workbench.evaluation import RANKING_COLUMNS, Report, extract_table, ranking_metrics
 from workbench.files import atomic_write
 from workbench.metrics import retrieval_metrics
+from workbench.printing import LOG
 from workbench.runs import AnyPath
 from workbench.systems._scores import SystemScores
 
@@ -21,6 +24,17 @@ from workbench.systems._scores import SystemScores
 _RUN = "query_id Q0 target_id rank score tag"
 _QRELS = "query_id 0 target_id score"
 RUN_INDEX = ["query_id", "target_id"]
+
+
+def is_judgements(path: AnyPath) -> bool:
+    """Return whether a file is one of `read_qrels`, by its first line."""
+    if not Path(path).is_file():
+        return False
+    first_line = read_text(Path(path)).strip().partition("\n")[0]
+    fields = first_line.split()
+    # A table of pairs has a header, whose last word is no number.
+    is_header = fields == ["query-id", "corpus-id", "score"]
+    return is_header or (len(fields) in (3, 4) and not math.isnan(to_number(fields[-1])))
 
 
 def read_qrels(path: AnyPath) -> Any:
@@ -128,9 +142,8 @@ def judge_runs(runs: Mapping[str, Any], qrels: AnyPath) -> SystemScores:
 def write_trec(source: Any, folder: AnyPath) -> list[Path]:
     """Write SUITE.run and SUITE.qrels of each suite with rankings; return their paths.
 
-    A white space in an id becomes %20. Grades are written as they are: ir-measures and trec_eval
-    refuse those that are not whole, `read_runs` reads them. The tag is the name of the run, or
-    "report".
+    A white space in an id becomes %20. Grades are rounded to whole numbers, with a warning:
+    ir-measures and trec_eval read no others. The tag is the name of the run, or "report".
 
     Args:
         source: A finished run, a report, or a ranking table.
@@ -152,7 +165,10 @@ def write_trec(source: Any, folder: AnyPath) -> list[Path]:
         lines["rank"] = lines.groupby("query_id").cumcount() + 1
         retrieved = lines.query("score > -inf")
         files[place / f"{suite}.run"] = retrieved[_RUN.split()]
-        grades = lines["gold"].map("{:.15g}".format)  # 1 for 1.0, which ir-measures refuses
+        # Halves upwards, as a grade of 0.5 is one.
+        grades = np.floor(lines["gold"].to_numpy(float) + 0.5).astype(int)
+        if rounded := int((grades != lines["gold"]).sum()):
+            LOG.warning("%s: %d of %d grades were rounded", suite, rounded, len(grades))
         files[place / f"{suite}.qrels"] = lines.assign(score=grades)[_QRELS.split()]
     place.mkdir(parents=True, exist_ok=True)
     for path, content in files.items():

@@ -26,7 +26,8 @@ class SystemComparison:
             pairs, and paired_seeds, the number of seeds that it is a mean of; p_value of the paired
             permutation test, of several seeds the level at which the interval ends at 0; adjusted,
             the same after Holm's correction over the table; smallest, the true difference that is
-            detected in 80 of 100 cases. All measures are in [-1, 1]; what does not exist is nan.
+            detected in 80 of 100 cases, nan if it is 0 or above 2. All measures are in [-1, 1];
+            what does not exist is nan.
         baseline: The name of the system that all others are compared with.
         alpha: The level of a verdict.
         notes: Sentences on what was guessed and left out.
@@ -48,12 +49,17 @@ class SystemComparison:
         items = " or ".join(is_of_pairs.map({True: "pairs", False: "queries"}).unique())
         tests = int(table["adjusted"].notna().sum())
         seeds = " and seeds" if table["seeds"].max() > 1 else ""
+        text = (
+            f"x 100. KCC and NDCG only of {FEWEST_QUERIES} queries or more. "
+            f"Intervals: 95% over {items}{seeds}."
+        )
+        if not tests:
+            return text
         plural = "s" if tests != 1 else ""
         return (
-            f"x 100. KCC and NDCG only of {FEWEST_QUERIES} queries or more. "
-            f"Intervals: 95% over {items}{seeds}. Differences from {self.baseline}; p: "
-            f"paired test, Holm's correction for {tests} test{plural}. Smallest detectable: the "
-            "true difference that would be seen in 80 of 100 cases."
+            f"{text} Differences from {self.baseline}; p: paired test, Holm's correction for "
+            f"{tests} test{plural}. Smallest detectable: the true difference that would be seen in "
+            "80 of 100 cases."
         )
 
     def verdicts(self) -> list[str]:
@@ -70,10 +76,11 @@ class SystemComparison:
             return f"{name} cannot be compared: a score is undefined in most resamples."
         # The sentence follows the corrected test, not the interval of this row alone.
         if row["adjusted"] >= self.alpha:
-            return (
-                f"No clear difference between {name}: {result}; a true difference of "
-                f"{100 * row['smallest']:.1f} would be seen in 80 of 100 cases."
-            )
+            text = f"No clear difference between {name}: {result}"
+            if pd.isna(row["smallest"]):
+                return f"{text}."
+            seen = f"a true difference of {100 * row['smallest']:.1f}"
+            return f"{text}; {seen} would be seen in 80 of 100 cases."
         word = "better" if row["difference"] > 0 else "worse"
         p = p_text(row["adjusted"])
         return f"{row['system']} is {word} than {self.baseline} on {row['suite']}: {result}, p {p}."

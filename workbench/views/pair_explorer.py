@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
-from workbench.files import atomic_write, set_name
+from workbench.files import atomic_write, reraise_os_error, set_name
 from workbench.metrics import average_ranks, spearman
 from workbench.views._style import render, shortened
 from workbench.views.encoders import Encoders, label_encoders, scores_of
@@ -125,10 +125,10 @@ class PairExplorer(Explorer):
         if marked.empty or target.exists() or target.suffix != ".csv":
             raise DataError(
                 f"cannot write {len(marked)} marked pairs to {target}: mark pairs with the key m, "
-                "and give the name of a new file that ends in .csv"
+                "and name a .csv that does not exist yet"
             )
         columns = marked.filter(regex="^(pair_id|subset|sentence|gold|score: )")
-        with atomic_write(target) as file:
+        with reraise_os_error(target, "another file"), atomic_write(target) as file:
             scale = self._data.scale_text
             columns.rename(columns={"gold": f"score ({scale})"}).to_csv(file, index=False)
         return target

@@ -1,10 +1,12 @@
 """Scores of whatever can be named: encoders, runs, folders of runs, and files from elsewhere."""
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from workbench.checkpoints import find_checkpoint
 from workbench.data import Pairs, default_suite, load_pairs
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
@@ -14,6 +16,7 @@ from workbench.systems import (
     SystemComparison,
     SystemScores,
     compare_scores,
+    is_judgements,
     join_systems,
     read_mteb,
     read_runs,
@@ -93,6 +96,9 @@ def read_systems(
     first_on = next(iter(on), None)
     # A mapping names its encoders; everything else has names of its own.
     sources_of = {label: str(source) for label, source in label_encoders(sources).items()}
+    if not sources_of:
+        raise SettingError("no system is given: name encoders, runs or files of scores")
+    is_judged = first_on is not None and is_judgements(first_on)
     # Files of a kind are read together, with the first: each may hold one system of the same pairs.
     tables = [name for name in sources_of.values() if score_files(name)]
     trec = [name for name in sources_of.values() if name not in tables and Path(name).is_file()]
@@ -113,15 +119,29 @@ def read_systems(
                 runs = {label: next(iter(runs.values()))}
             reports = {title: _reports(own, on, columns) for title, own in runs.items()}
             parts[label] = SystemScores(reports)
+        elif is_judged:
+            raise DataError(
+                f"{name}: no run file; {first_on} judges documents, so give TREC run files, each "
+                "by its name, or a folder of mteb's predictions"
+            )
         else:
             encoders[label] = name
     # Last, because they score the pairs that the other sources brought.
     if encoders:
-        data = _datasets(on, parts.values(), columns)
-        for label, name in encoders.items():
-            report = _score(label, name, data, columns)
-            parts[label] = SystemScores({label: [report]}, _pairs_of(data))
+        parts |= _score_encoders(encoders, on, list(parts.values()), columns)
     return join_systems(parts[label] for label in sources_of if label in parts)
+
+
+def _score_encoders(
+    encoders: Mapping[str, str], on: Sequence[str], parts: list[SystemScores], columns: Any
+) -> dict[str, SystemScores]:
+    """Return the scores of each encoder on the pairs of `on`, or on those of other systems."""
+    for name in filter(os.path.isdir, encoders.values()):
+        find_checkpoint(name)  # another folder is refused before torch is loaded
+    data = _datasets(on, parts, columns)
+    pairs = _pairs_of(data)
+    reports = {label: _score(label, name, data, columns) for label, name in encoders.items()}
+    return {label: SystemScores({label: [report]}, pairs) for label, report in reports.items()}
 
 
 def _read_trec(paths: list[str], judgements: str | None) -> SystemScores:
