@@ -14,10 +14,10 @@ from written_runs import write_run
 
 from workbench import metrics, views
 from workbench.commands.app import app
-from workbench.config import SEVEN_STS, CoSENTConfig, SimCSEConfig
+from workbench.config import SEVEN_STS, BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import Pairs
 from workbench.errors import DataError, SettingError
-from workbench.evaluation import RANKING_COLUMNS, Report, report_pairs
+from workbench.evaluation import RANKING_COLUMNS, Report, evaluate_model, report_pairs
 from workbench.metrics import average_ranks, hierarchical_interval, hierarchical_p
 from workbench.systems import SystemScores, compare_scores, join_systems
 
@@ -292,3 +292,33 @@ def test_files_that_cannot_be_written_and_runs_without_judgements_are_refused(tm
     run.write_text("q1 Q0 d1 1 0.5 first\n")
     with pytest.raises(SettingError, match=r"first\.run is read as a TREC run file.*--on FILE"):
         views.compare_systems([run])
+    text = run.rename(tmp_path / "first.txt")
+    judged = tmp_path / "qrels"
+    judged.write_text("q1 0 d1 1\nq1 0 d2 0\n")
+    assert [*views.compare_systems([text], [str(judged)]).scores.reports] == ["first"]
+    with pytest.raises(DataError, match=r"other\.run: no run file; .*qrels judges documents"):
+        views.compare_systems([text, tmp_path / "other.run"], [str(judged)])
+    with pytest.raises(SettingError, match="no system is given"):
+        views.compare_systems([])
+
+
+def test_the_name_of_an_encoder_is_that_encoder_where_its_run_lacks_the_set(tmp_path: Path):
+    config = BaselineConfig(encoder="world-encoder", suites=["world-dev"], device="cpu")
+    evaluate_model(config, tmp_path)
+    options = {"runs_root": tmp_path, "samples": 5}
+    found = views.compare_systems(["world-encoder"], ["world-test"], **options)
+    assert found.table["suite"].tolist() == ["world-test"]
+    stored = views.compare_systems(["world-encoder"], ["world-dev"], **options)
+    assert stored.scores.pairs == {}, "its stored scores, without encoding"
+
+
+def test_a_difference_that_cannot_exist_is_not_called_detectable(pairs: Pairs):
+    """Equal orders have no difference at all, and three pairs none that could be seen."""
+    gold = np.arange(3.0)
+    reports = {
+        name: [report_pairs({"few": (Pairs.from_lists(["a"] * 3, list("bcd"), gold), values)})]
+        for name, values in {"one": gold, "two": 2 * gold}.items()
+    }
+    found = compare_scores(SystemScores(reports), samples=50)
+    assert found.table["smallest"].isna().all()
+    assert not any("would be seen" in verdict for verdict in found.verdicts())

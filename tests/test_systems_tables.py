@@ -216,3 +216,33 @@ def test_gold_below_zero_has_no_gain_and_is_refused(tmp_path: Path):
     table.assign(gold=table["gold"] - 9).to_csv(path, index=False)
     with pytest.raises(DataError, match=r"mine.csv.*gold contains -.*shift the scale"):
         read_score_file([path])
+
+
+@pytest.mark.parametrize("columns", [None, {"gold": "gold"}])
+def test_gold_is_the_same_as_a_source_and_as_on(columns: dict | None, tmp_path: Path):
+    """A file with gold and the score of its own system gives others its gold, not its score."""
+    table = distinct(scored()).assign(id=lambda rows: range(len(rows)))
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    of_first = table.rename(columns={"minilm": "score"}).drop(columns="org/mpnet")
+    of_first.to_csv(first, index=False)
+    table[["id", "org/mpnet"]].to_csv(second, index=False)
+    wanted = expected(table)["org/mpnet"]
+    assert spearmans(read_score_file([second], on=first, columns=columns)) == pytest.approx(
+        {"org/mpnet": wanted}
+    )
+    together = read_score_file([first, second], columns=columns)
+    assert spearmans(together)["org/mpnet"] == pytest.approx(wanted)
+    alone = read_score_file([first], on=first, columns=columns)
+    assert spearmans(alone)["first"] == pytest.approx(expected(table)["minilm"])
+    with pytest.raises(DataError, match=r"no column 'grade' in your files"):
+        read_score_file([second], on=first, columns={"gold": "grade"})
+
+
+def test_pairs_with_two_possible_scores_are_refused(tmp_path: Path):
+    path = tmp_path / "two.csv"
+    scored()[["query", "target", "gold", "minilm"]].set_axis(
+        ["query", "target", "label", "score"], axis=1
+    ).to_csv(path, index=False)
+    with pytest.raises(DataError, match=r"score could be 'score' or 'label'.*--columns score=NAME"):
+        load_pairs(path)
+    assert load_pairs(path, columns={"score": "label"}).gold.tolist() == PAIRS.gold.tolist()

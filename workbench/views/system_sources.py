@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.checkpoints import find_checkpoint
+from workbench.config import BaselineConfig
 from workbench.data import Pairs, default_suite, load_pairs
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
@@ -113,7 +114,7 @@ def read_systems(
             continue
         elif any(Path(name).rglob(_PREDICTIONS)):
             parts[label] = read_mteb(name, on=first_on)
-        elif runs := _runs_of(name, runs_root):
+        elif runs := _runs_of(name, runs_root, {*map(set_name, on)}):
             # The label of a run depends on the others, so a name that was given is better.
             if isinstance(sources, Mapping) and len(runs) == 1:
                 runs = {label: next(iter(runs.values()))}
@@ -221,8 +222,12 @@ def _score(label: str, source: Any, data: Datasets, columns: Any = None) -> Repo
     return report_pairs(scored)
 
 
-def _runs_of(name: str, root: str | Path) -> dict[str, list[Run]]:
-    """Return label -> finished runs: those in a folder, of a label, or one; {} if there is none."""
+def _runs_of(name: str, root: str | Path, suites: set[str]) -> dict[str, list[Run]]:
+    """Return label -> finished runs: those in a folder, of a label, or one; {} if there is none.
+
+    The label of an evaluated encoder is its name: if these suites were not evaluated, the name is
+    that of the encoder.
+    """
     folder = Path(name)
     if (folder / "config.json").is_file() and (folder / "metrics.json").is_file():
         rows = [read_row(folder)]
@@ -234,7 +239,8 @@ def _runs_of(name: str, root: str | Path) -> dict[str, list[Run]]:
     groups = defaultdict[str, list[Any]](list)
     # The label depends on the other runs under the root, so it is that of all of them.
     for row, label in zip(rows, run_tables.label_runs(rows), strict=True):
-        if folder.is_dir() or label == name:
+        is_encoder = row["method"] == BaselineConfig.method and suites - row["metrics"].keys()
+        if folder.is_dir() or (label == name and not is_encoder):
             groups[label].append(row)
     runs = {label: runs_by_seed(label, groups[label]) for label in sorted(groups)}
     return {label: own for label, own in runs.items() if own}
