@@ -1,13 +1,16 @@
 """Check exercises, compare a guess with the result, and summarize a run, for notebooks."""
 
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
 
 from workbench.metrics import metrics_table
-from workbench.runs import Run
+from workbench.runs import Facts, Run
 from workbench.views.run_tables import kept_checkpoint
 
 _TRIALS = 5
@@ -29,8 +32,45 @@ class Verdict(str):
 _OPEN = Verdict("Not answered yet.")
 
 
+class _Trial(NamedTuple):
+    """The answer's and the right result on random inputs, and the function `compute` of these."""
+
+    given: torch.Tensor
+    right: torch.Tensor
+    inputs: list[torch.Tensor]
+    compute: Callable[..., Any]
+
+
+# A mistake -> two results of a trial that it makes equal.
+_MISTAKES: dict[str, Callable[[_Trial], tuple[Any, Any]]] = {
+    "Rows and columns are exchanged: look at the axis (dim).": lambda trial: (
+        trial.given,
+        trial.compute(*map(torch.t, trial.inputs)),
+    ),
+    "Rows and columns change places: look at the axis (dim).": lambda trial: (
+        trial.given.t(),
+        trial.compute(*map(torch.t, trial.inputs)),
+    ),
+    "The result is transposed: look at the axis (dim).": lambda trial: (
+        trial.given.t(),
+        trial.right,
+    ),
+    "The arguments are exchanged: the second is used as the first.": lambda trial: (
+        trial.given,
+        trial.compute(*reversed(trial.inputs)),
+    ),
+    "A mean is missing at the end.": lambda trial: (trial.given.mean(), trial.right),
+    "A sum is missing at the end.": lambda trial: (trial.given.sum(), trial.right),
+}
+
+
 def check_answer(
-    answer: Any, expected: Callable[..., Any], *shapes: tuple[int, ...], **settings: Any
+    answer: Any,
+    expected: Callable[..., Any],
+    *shapes: tuple[int, ...],
+    exercise: str = "",
+    mistakes: Mapping[Any, str] | None = None,
+    **settings: Any,
 ) -> Verdict:
     """Return whether the answer to an exercise is right, and otherwise where it is wrong.
 
@@ -40,13 +80,30 @@ def check_answer(
         expected: For a function another one: both get random numbers in [-1, 1] of these `shapes`
             (float64) and the `settings`. For a value a function that takes it and returns True, or
             a sentence: why it is not right.
+        exercise: Its number and title, such as "1. Write the loss", for the sheet of `sign`.
+        mistakes: Wrong value -> a hint that names the mistake, in place of the sentence of
+            `expected`. Numbers are equal up to 1 %; a list is looked up as a tuple.
+
+    A function that exchanges an axis or the arguments, takes a sum for a mean, forgets a mean, a
+    sign or a setting, or is wrong by a constant factor or summand, is told so.
 
     Example:
         check_answer(my_info_nce, info_nce, (5, 5), temperature=0.07)
-        check_answer(answer, lambda count: count == 4 or "Count the words again.")
+        check_answer(answer, lambda count: count == 4, mistakes={5: "The full stop is no word."})
     """
     if _is_blank(answer):
         return _OPEN
+    verdict = _judge(answer, expected, shapes, settings)
+    if verdict.startswith("Not yet"):
+        for wrong, hint in (mistakes or {}).items():
+            if _is_same(answer, wrong):
+                verdict = Verdict(f"Not yet. {hint}")
+    return verdict
+
+
+def _judge(
+    answer: Any, expected: Callable[..., Any], shapes: Sequence[tuple[int, ...]], settings: Facts
+) -> Verdict:
     # The same inputs at each call: an answer is not right once and wrong the next time.
     generator = torch.Generator().manual_seed(0)
     where = ""
@@ -56,6 +113,8 @@ def check_answer(
             if isinstance(reason, str):
                 return Verdict(f"Not yet. {reason}")
             return Verdict("Right." if reason else "Not yet.")
+        compute = partial(expected, **settings)
+        trials = []
         for trial in range(1, _TRIALS + 1):
             where = f"On random input {trial}: "
             inputs = []
@@ -66,11 +125,70 @@ def check_answer(
             given = answer(*map(torch.clone, inputs), **settings)
             if _is_blank(given):
                 return _OPEN
-            right = torch.as_tensor(expected(*inputs, **settings))
-            torch.testing.assert_close(torch.as_tensor(given), right, check_dtype=False)
+            results = map(torch.as_tensor, (given, compute(*inputs)))
+            trials.append(_Trial(*results, inputs, compute))
+        if hint := _name_mistake(trials, settings):
+            return Verdict(f"Not yet. {hint}")
+        for number, trial in enumerate(trials, 1):
+            where = f"On random input {number}: "
+            torch.testing.assert_close(trial.given, trial.right, check_dtype=False)
     except Exception as problem:  # the code of a student can raise anything
         return Verdict(f"Not yet. {where}{type(problem).__name__}: {problem}")
     return Verdict(f"Right: equal to {expected.__name__} on {_TRIALS} random inputs.")
+
+
+def _name_mistake(trials: list[_Trial], settings: Facts) -> str:
+    """Return the mistake that explains the results of all trials, "" if there is none."""
+    mistakes = dict(_MISTAKES)
+    numbers = [name for name, value in settings.items() if type(value) in (int, float)]
+    for names in [*([name] for name in numbers), numbers]:
+        ones = dict.fromkeys(names, 1)
+        mistakes[f"Not used: {', '.join(names)}."] = lambda trial, ones=ones: (
+            trial.given,
+            trial.compute(*trial.inputs, **ones),
+        )
+    if all(_is_close(trial.given, trial.right) for trial in trials):
+        return ""
+    for mistake, results in mistakes.items():
+        with suppress(Exception):  # inputs or results have shapes that exclude this mistake
+            if all(_is_close(*results(trial)) for trial in trials):
+                return mistake
+    if any(trial.given.shape != trial.right.shape for trial in trials):
+        return ""
+    given = torch.cat([trial.given.flatten().double() for trial in trials])
+    right = torch.cat([trial.right.flatten().double() for trial in trials])
+    factor = float(given @ right / (right @ right))
+    shift = float((given - right).mean())
+    if factor and _is_close(given, factor * right):
+        return _describe_factor(factor, trials[0].inputs)
+    if _is_close(given, right + shift):
+        return f"Each number differs from the right one by {shift:+.4g} (do ranks begin at 1?)."
+    return ""
+
+
+def _describe_factor(factor: float, inputs: list[torch.Tensor]) -> str:
+    """Return the mistake of results that are the right ones times a factor."""
+    if math.isclose(factor, -1, rel_tol=1e-5):
+        return "The sign is wrong: each result is minus the right one."
+    for length in (size for tensor in inputs for size in (*tensor.shape, tensor.numel())):
+        if math.isclose(factor, length, rel_tol=1e-5):
+            return f"It is {length} times the right result: a sum in place of a mean?"
+        if math.isclose(factor * length, 1, rel_tol=1e-5):
+            return f"It is 1/{length} of the right result: a mean in place of a sum?"
+    return f"It is {factor:.4g} times the right result on each input."
+
+
+def _is_close(first: torch.Tensor, second: torch.Tensor) -> bool:
+    # allclose alone would accept shapes that can be broadcast.
+    return first.shape == second.shape and torch.allclose(first.double(), second.double())
+
+
+def _is_same(answer: Any, wrong: Any) -> bool:
+    if isinstance(answer, list):
+        answer = tuple(answer)
+    with suppress(Exception):  # no numbers
+        return math.isclose(answer, wrong, rel_tol=0.01)
+    return bool(answer == wrong)
 
 
 def _is_blank(answer: Any) -> bool:
