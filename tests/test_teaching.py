@@ -37,52 +37,176 @@ def exercises(path: Path) -> list[tuple[str, str]]:
     return found
 
 
-# A wrong answer for each exercise, in the order of its notebook.
-WRONG = {
+# Three wrong answers for each exercise, in the order of its notebook, and the words with which the
+# verdict names the mistake.
+WRONG: dict[str, list[dict[str, str]]] = {
     "10_simcse": [
-        "def my_info_nce(cosines, temperature): return -torch.log_softmax(cosines, "
-        "dim=1).diagonal().mean()",
-        "answer = 4.16",
-        'answer = ["a", "b", "c", "d"]',
+        {
+            "def my_info_nce(cosines, temperature): "
+            "return -torch.log_softmax(cosines, dim=1).diagonal().mean()": "Not used: temperature",
+            "def my_info_nce(cosines, temperature): "
+            "return -torch.log_softmax(cosines / temperature, dim=0).diagonal().mean()": "dim",
+            "def my_info_nce(cosines, temperature): "
+            "return -torch.log_softmax(cosines / temperature, dim=1).diagonal().sum()": "sum in",
+        },
+        {
+            "answer = 4.16": "equal cosines",
+            "answer = 3.19": "temperature is missing",
+            "answer = 1": "cosine of the twins",
+        },
+        {
+            'answer = ["a", "b", "c", "d"]': "All four texts differ",
+            'answer = ["rain falls", "rain falls", "bread"]': "four sentences",
+            'answer = "papa"': "a list",
+        },
     ],
     "11_rankcse": [
-        "def my_listnet(student, teacher, **settings): return listnet(teacher, student, "
-        "**settings)",
-        "answer = 0.357",
-        "answer = losses.js_consistency",
-        "answer = [0.9, 0.8, 0.5]",
+        {
+            "def my_listnet(student, teacher, **settings): "
+            "return listnet(teacher, student, **settings)": "exchanged",
+            "def my_listnet(student, teacher, student_temperature, teacher_temperature, **_): "
+            "return -(torch.softmax(teacher / teacher_temperature, dim=1) "
+            "* torch.log_softmax(student / student_temperature, dim=1)).mean()": "mean in",
+            "def my_listnet(student, teacher, teacher_temperature, **_): "
+            "return -(torch.softmax(teacher / teacher_temperature, dim=1) "
+            "* torch.log_softmax(student, dim=1)).sum(dim=1).mean()": "student_temperature",
+        },
+        {
+            "answer = 0.357": "student ranks first",
+            "answer = math.log(0.2)": "sign",
+            "answer = -math.log2(0.2)": "base 2",
+        },
+        {
+            "answer = losses.js_consistency": "two lists",
+            "answer = losses.listmle": "whole list",
+            "answer = losses.listnet": "whole list",
+        },
+        {
+            "answer = [0.9, 0.8, 0.5]": "gaps large",
+            "answer = [1.0, 0.7, -0.5]": "correlation is too high",
+            "answer = [3, 2, 0]": "from -1 to 1",
+        },
     ],
     "12_compcse": [
-        "def my_loss(h, h_left, h_right): return info_nce(cosine_matrix(h, h_left), "
-        "temperature=0.05)",
-        "answer = 0.5",
-        'answer = "the old boat repairs the captain"',
+        {
+            "def my_loss(h, h_left, h_right, temperature): "
+            "return -torch.log_softmax(cosine_matrix(h, h_left + h_right), dim=1)"
+            ".diagonal().mean()": "Not used: temperature",
+            "def my_loss(h, h_left, h_right, temperature): "
+            "return -torch.log_softmax(cosine_matrix(h, h_left + h_right) / temperature, dim=1)"
+            ".diagonal().sum()": "sum in",
+            "def my_loss(h, h_left, h_right, temperature): "
+            "return -torch.log_softmax(cosine_matrix(h, h_left + h_right) / temperature, dim=1)"
+            ".diagonal()": "mean is missing",
+        },
+        {
+            "answer = 0.5": "in the average already",
+            "answer = 0": "distance",
+            "answer = 2": "at most 1",
+        },
+        {
+            'answer = "the captain repairs the old boat"': "itself",
+            'answer = "the old boat repairs the captain"': "halves are others",
+            'answer = "the boat is repaired"': "Other words",
+        },
     ],
     "13_cosent": [
-        "def my_cosent(cosines, labels, scale): return (labels - cosines).square().mean()",
-        "answer = 25",
-        "answer = [0.0, 0.5, 1.0]",
-        "def my_pearson(cosines, labels): return (labels - cosines).square().mean()",
+        {
+            "def my_cosent(cosines, labels, scale): "
+            "return cosent(labels, cosines, scale=scale)": "exchanged",
+            "def my_cosent(cosines, labels, scale): "
+            "return torch.log(1 + torch.exp((cosines - cosines[:, None])"
+            "[labels[:, None] > labels]).sum())": "Not used: scale",
+            "def my_cosent(cosines, labels, scale): "
+            "return -torch.log(1 + torch.exp(scale * (cosines - cosines[:, None])"
+            "[labels[:, None] > labels]).sum())": "sign",
+        },
+        {
+            "answer = 25": "factor of the largest label",
+            "answer = 3": "exponent",
+            "answer = 0": "same comparisons",
+        },
+        {
+            "answer = [0.0, 0.5, 1.0]": "squared error is only",
+            "answer = [1.0, 0.5, 0.0]": "order is wrong",
+            "answer = [0.0, 0.5]": "three cosines",
+        },
+        {
+            "def my_pearson(cosines, labels): "
+            "return torch.corrcoef(torch.stack([cosines, labels]))[0, 1] - 1": "sign",
+            "def my_pearson(cosines, labels): "
+            "return -torch.corrcoef(torch.stack([cosines, labels]))[0, 1]": "-1",
+            "def my_pearson(cosines, labels): "
+            "return 1 - torch.corrcoef(torch.stack([cosines, labels]))": "shape",
+        },
     ],
     "14_rankencoder": [
-        "def my_rank_vectors(similarities): return "
-        "similarities.argsort(dim=1).argsort(dim=1).double() - 3.5",
-        'answer = ["a", "b", "b"]',
-        "answer = 0.05",
+        {
+            "def my_rank_vectors(similarities): return rank_vectors(similarities.T).T": "dim",
+            "def my_rank_vectors(similarities): return rank_vectors(-similarities)": "sign",
+            "def my_rank_vectors(similarities): return "
+            "similarities.argsort(dim=1).argsort(dim=1).double() - 3.5": "6.481 times",
+        },
+        {
+            'answer = ["a", "b", "b"]': "2 of its texts differ",
+            'answer = ["a", "a"]': "three sentences",
+            'answer = "aaa"': "a list",
+        },
+        {
+            "answer = 0.05": "weight alone",
+            "answer = 0.02": "l_r alone",
+            "answer = 0.02 / 0.05": "divided by its weight",
+        },
     ],
     "15_rank_closed_form": [
-        "def my_closed_form(a, corpus): return torch.corrcoef(a @ corpus.T)",
-        "answer = 0.5",
-    ],
-    "17_lists": [
-        "def my_listmle(student, gold, temperature): return graded_listmle(gold, "
-        "student, temperature=temperature)",
-        "answer = 24",
-        "answer = [0.9, 0.85, 0.1, 0.0]",
+        {
+            "def my_closed_form(a, corpus): "
+            "return torch.asin(torch.corrcoef(a @ corpus.T) / 2)": "0.5236 times",
+            "def my_closed_form(a, corpus): "
+            "return 2 / torch.pi * torch.asin(torch.corrcoef(a @ corpus.T) / 2)": "0.3333 times",
+            "def my_closed_form(a, corpus): return "
+            "6 / torch.pi * torch.asin(torch.corrcoef(corpus @ a.T) / 2)": "exchanged",
+        },
+        {
+            "answer = 0.5": "r itself",
+            "answer = 1 / 3": "Kendall",
+            "answer = 6 / math.pi * math.asin(0.5)": "half of r",
+        },
     ],
     "16_mixed": [
-        "def my_loss(student, teacher): return info_nce(student, temperature=0.05)",
-        'answer = {"gamma": 0.0}',
+        {
+            "def my_loss(student, teacher): "
+            "return composed_and_distilled(teacher, student)": "exchanged",
+            "def my_loss(student, teacher): "
+            "return composed_and_distilled(student, teacher) / 2": "0.5 times",
+            "def my_loss(student, teacher): "
+            "return len(student) * composed_and_distilled(student, teacher)": "sum in",
+        },
+        {
+            'answer = {"gamma": 0.0}': "Still in the loss: compose.",
+            'answer = {"compose": "none"}': "Still in the loss: gamma.",
+            'answer = {"gama": 0.0}': "gamma",
+        },
+    ],
+    "17_lists": [
+        {
+            "def my_listmle(student, gold, temperature): "
+            "return graded_listmle(gold, student, temperature=temperature)": "exchanged",
+            "def my_listmle(student, gold, temperature): "
+            "return graded_listmle(student, gold, temperature=1.0)": "Not used: temperature",
+            "def my_listmle(student, gold, temperature): return "
+            "3 * graded_listmle(student, gold, temperature=temperature)": "sum in",
+        },
+        {
+            "answer = 24": "a count",
+            "answer = math.log(4)": "first place alone",
+            "answer = 6 * math.log(2)": "each pair by itself",
+        },
+        {
+            "answer = [0.9, 0.85, 0.1, 0.0]": "or a gap small",
+            "answer = [-0.4, 0.0, 0.4, 0.9]": "Is the order wrong",
+            "answer = [0.9, 0.7, 0.1, -0.1]": "Which gap",
+        },
     ],
 }
 
@@ -97,7 +221,7 @@ def verdict(source: str) -> str:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_the_solution_of_each_exercise_is_right_and_a_wrong_answer_is_not(name: str):
+def test_the_solution_of_each_exercise_is_right_and_the_verdict_names_a_mistake(name: str):
     cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
     code = [cell.source for cell in cells if cell.cell_type == "code"]
     imports = [
@@ -106,22 +230,55 @@ def test_the_solution_of_each_exercise_is_right_and_a_wrong_answer_is_not(name: 
         for statement in ast.parse(source).body
         if isinstance(statement, ast.Import | ast.ImportFrom)
     ]
-    for (cell, solution), wrong in zip(
+    for (cell, solution), mistakes in zip(
         exercises(FOLDER / f"{name}.ipynb"), WRONG[name], strict=True
     ):
         blank, rest = re.fullmatch(
             r"(def .+?return \.\.\.  # your code|answer = None.*?)\n(.+)", cell, re.DOTALL
         ).groups()
-        texts = [
-            verdict("\n".join([*imports, answer, rest])) for answer in (blank, wrong, solution)
-        ]
-        assert [re.split(r"[.:]", text)[0] for text in texts] == [
-            "Not answered yet",
-            "Not yet",
-            "Right",
-        ], solution
+
+        def judged(answer: str, rest: str = rest) -> str:
+            return verdict("\n".join(["import math", *imports, answer, rest]))
+
+        assert judged(blank) == "Not answered yet."
+        assert judged(solution).startswith("Right"), solution
+        assert len(mistakes) == 3
+        for wrong, words in mistakes.items():
+            text = judged(wrong)
+            assert text.startswith("Not yet."), wrong
+            assert words in text, wrong
         if blank.startswith("answer"):  # a value of another kind is no traceback
-            assert verdict("\n".join([*imports, "answer = object()", rest])).startswith("Not yet.")
+            assert judged("answer = object()").startswith("Not yet.")
+
+
+TEACHERS = re.compile(
+    r"<details><summary>For teachers: 45 and 90 minutes</summary>\n(.+?)\n</details>", re.DOTALL
+)
+
+
+@pytest.mark.parametrize("name", ["00_tour", *WRONG])
+def test_teachers_have_a_plan_of_45_and_of_90_minutes_and_three_misunderstandings(name: str):
+    cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    (plan,) = TEACHERS.findall(text)
+    rows = re.findall(r"^\| (\d+|-) \| (\d+) \| .+? \| (.+?) \|$", plan, re.MULTILINE)
+    assert sum(int(short) for short, _, _ in rows if short != "-") == 45
+    assert sum(int(long) for _, long, _ in rows) == 90
+    named = [heading for _, _, places in rows for heading in places.split("; ")]
+    assert [heading for heading in named if heading not in headings] == []
+    assert len(re.findall(r'^\d\. \*"', plan.partition("What students get wrong")[2], re.M)) == 3
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_each_check_has_the_number_and_title_of_its_exercise(name: str):
+    cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    titles = re.findall(r"^\*\*(\d\. .+?)\.?\*\*", text, re.MULTILINE)
+    checked = []
+    for source, _ in exercises(FOLDER / f"{name}.ipynb"):
+        checked += re.findall(r'(?:exercise=|exercise": |title = |, )"(\d\. .+?)"', source)
+    assert checked == [title.replace("$", "") for title in titles]
 
 
 def test_a_wrong_function_is_told_where_it_differs_and_an_error_is_a_sentence():
