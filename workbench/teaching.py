@@ -1,16 +1,22 @@
-"""Check exercises, compare a guess with the result, and summarize a run, for notebooks."""
+"""Check exercises, note answers, compare a guess with the result, and summarize a run."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 
+from workbench.files import timestamp
 from workbench.metrics import metrics_table
 from workbench.runs import Facts, Run
+from workbench.views.board import SHEET, SHEET_COLUMNS
 from workbench.views.run_tables import kept_checkpoint
 
 _TRIALS = 5
@@ -29,39 +35,12 @@ class Verdict(str):
     __repr__ = str.__str__
 
 
-_OPEN = Verdict("Not answered yet.")
-
-
-class _Trial(NamedTuple):
-    """The answer's and the right result on random inputs, and the function `compute` of these."""
-
-    given: torch.Tensor
-    right: torch.Tensor
-    inputs: list[torch.Tensor]
-    compute: Callable[..., Any]
-
-
-# A mistake -> two results of a trial that it makes equal.
-_MISTAKES: dict[str, Callable[[_Trial], tuple[Any, Any]]] = {
-    "Rows and columns are exchanged: look at the axis (dim).": lambda trial: (
-        trial.given,
-        trial.compute(*map(torch.t, trial.inputs)),
-    ),
-    "Rows and columns change places: look at the axis (dim).": lambda trial: (
-        trial.given.t(),
-        trial.compute(*map(torch.t, trial.inputs)),
-    ),
-    "The result is transposed: look at the axis (dim).": lambda trial: (
-        trial.given.t(),
-        trial.right,
-    ),
-    "The arguments are exchanged: the second is used as the first.": lambda trial: (
-        trial.given,
-        trial.compute(*reversed(trial.inputs)),
-    ),
-    "A mean is missing at the end.": lambda trial: (trial.given.mean(), trial.right),
-    "A sum is missing at the end.": lambda trial: (trial.given.sum(), trial.right),
-}
+_OPEN = "Not answered yet."
+_Compute = Callable[..., Any]
+_Trials = list[list[torch.Tensor]]  # the inputs of a function, several times
+_signature: Facts = {}  # "name" and "sheet", once a student has signed
+# What a spreadsheet would compute; a negative number stays one.
+_FORMULA = re.compile(r"^(?=[=+@-])(?!-[\d.]+$)")
 
 
 def check_answer(
@@ -74,6 +53,9 @@ def check_answer(
 ) -> Verdict:
     """Return whether the answer to an exercise is right, and otherwise where it is wrong.
 
+    A common mistake of a function (another axis, exchanged arguments, an unused setting, a missing
+    mean, a constant factor or summand) is named if it explains the results on all random inputs.
+
     Args:
         answer: A function, or a value; None, ... or a function that returns one of them is not
             answered yet.
@@ -82,117 +64,116 @@ def check_answer(
             a sentence: why it is not right.
         exercise: Its number and title, such as "1. Write the loss", for the sheet of `sign`.
         mistakes: Wrong value -> a hint that names the mistake, in place of the sentence of
-            `expected`. Numbers are equal up to 1 %; a list is looked up as a tuple.
-
-    A function that exchanges an axis or the arguments, takes a sum for a mean, forgets a mean, a
-    sign or a setting, or is wrong by a constant factor or summand, is told so.
+            `expected`. Numbers are compared up to 1 %; a list is looked up as a tuple.
 
     Example:
         check_answer(my_info_nce, info_nce, (5, 5), temperature=0.07)
         check_answer(answer, lambda count: count == 4, mistakes={5: "The full stop is no word."})
     """
-    if _is_blank(answer):
-        return _OPEN
-    verdict = _judge(answer, expected, shapes, settings)
-    if verdict.startswith("Not yet"):
-        for wrong, hint in (mistakes or {}).items():
-            if _is_same(answer, wrong):
-                verdict = Verdict(f"Not yet. {hint}")
-    return verdict
-
-
-def _judge(
-    answer: Any, expected: Callable[..., Any], shapes: Sequence[tuple[int, ...]], settings: Facts
-) -> Verdict:
     # The same inputs at each call: an answer is not right once and wrong the next time.
     generator = torch.Generator().manual_seed(0)
+    trials = []
+    for _ in range(_TRIALS):
+        empty = [torch.empty(shape, dtype=torch.float64) for shape in shapes]
+        trials.append([tensor.uniform_(-1, 1, generator=generator) for tensor in empty])
+    verdict = _judge(answer, expected, trials, settings)
+    for wrong, hint in (mistakes or {}).items():
+        if verdict.startswith("Not yet") and _is_same(answer, wrong):
+            verdict = f"Not yet. {hint}"
+    if verdict != _OPEN:
+        _note(exercise, int(verdict[:5] == "Right"), getattr(answer, "__name__", answer), "")
+    return Verdict(verdict)
+
+
+def _judge(answer: Any, expected: _Compute, trials: _Trials, settings: Facts) -> str:
+    if _is_blank(answer):
+        return _OPEN
     where = ""
     try:
         if not callable(answer):
             reason = expected(answer)
-            if isinstance(reason, str):
-                return Verdict(f"Not yet. {reason}")
-            return Verdict("Right." if reason else "Not yet.")
-        compute = partial(expected, **settings)
-        trials = []
-        for trial in range(1, _TRIALS + 1):
-            where = f"On random input {trial}: "
-            inputs = []
-            for shape in shapes:
-                unit = torch.rand(shape, generator=generator, dtype=torch.float64)
-                inputs.append(2 * unit - 1)
+            verdict = "Right." if reason else "Not yet."
+            return f"Not yet. {reason}" if isinstance(reason, str) else verdict
+        for number, inputs in enumerate(trials, 1):
+            where = f"On random input {number}: "
             # Copies, as an answer may write into its inputs.
             given = answer(*map(torch.clone, inputs), **settings)
             if _is_blank(given):
                 return _OPEN
-            results = map(torch.as_tensor, (given, compute(*inputs)))
-            trials.append(_Trial(*results, inputs, compute))
-        if hint := _name_mistake(trials, settings):
-            return Verdict(f"Not yet. {hint}")
-        for number, trial in enumerate(trials, 1):
-            where = f"On random input {number}: "
-            torch.testing.assert_close(trial.given, trial.right, check_dtype=False)
+            right = torch.as_tensor(expected(*inputs, **settings))
+            torch.testing.assert_close(torch.as_tensor(given), right, check_dtype=False)
     except Exception as problem:  # the code of a student can raise anything
-        return Verdict(f"Not yet. {where}{type(problem).__name__}: {problem}")
-    return Verdict(f"Right: equal to {expected.__name__} on {_TRIALS} random inputs.")
-
-
-def _name_mistake(trials: list[_Trial], settings: Facts) -> str:
-    """Return the mistake that explains the results of all trials, "" if there is none."""
-    mistakes = dict(_MISTAKES)
-    numbers = [name for name, value in settings.items() if type(value) in (int, float)]
-    for names in [*([name] for name in numbers), numbers]:
-        ones = dict.fromkeys(names, 1)
-        mistakes[f"Not used: {', '.join(names)}."] = lambda trial, ones=ones: (
-            trial.given,
-            trial.compute(*trial.inputs, **ones),
-        )
-    if all(_is_close(trial.given, trial.right) for trial in trials):
-        return ""
-    for mistake, results in mistakes.items():
-        with suppress(Exception):  # inputs or results have shapes that exclude this mistake
-            if all(_is_close(*results(trial)) for trial in trials):
-                return mistake
-    if any(trial.given.shape != trial.right.shape for trial in trials):
-        return ""
-    given = torch.cat([trial.given.flatten().double() for trial in trials])
-    right = torch.cat([trial.right.flatten().double() for trial in trials])
-    factor = float(given @ right / (right @ right))
-    shift = float((given - right).mean())
-    if factor and _is_close(given, factor * right):
-        return _describe_factor(factor, trials[0].inputs)
-    if _is_close(given, right + shift):
-        return f"Each number differs from the right one by {shift:+.4g} (do ranks begin at 1?)."
-    return ""
-
-
-def _describe_factor(factor: float, inputs: list[torch.Tensor]) -> str:
-    """Return the mistake of results that are the right ones times a factor."""
-    if math.isclose(factor, -1, rel_tol=1e-5):
-        return "The sign is wrong: each result is minus the right one."
-    for length in (size for tensor in inputs for size in (*tensor.shape, tensor.numel())):
-        if math.isclose(factor, length, rel_tol=1e-5):
-            return f"It is {length} times the right result: a sum in place of a mean?"
-        if math.isclose(factor * length, 1, rel_tol=1e-5):
-            return f"It is 1/{length} of the right result: a mean in place of a sum?"
-    return f"It is {factor:.4g} times the right result on each input."
-
-
-def _is_close(first: torch.Tensor, second: torch.Tensor) -> bool:
-    # allclose alone would accept shapes that can be broadcast.
-    return first.shape == second.shape and torch.allclose(first.double(), second.double())
-
-
-def _is_same(answer: Any, wrong: Any) -> bool:
-    if isinstance(answer, list):
-        answer = tuple(answer)
-    with suppress(Exception):  # no numbers
-        return math.isclose(answer, wrong, rel_tol=0.01)
-    return bool(answer == wrong)
+        reason = f"{where}{type(problem).__name__}: {problem}"
+        with suppress(Exception):  # without results there is no other reason
+            reason = _name_mistake(answer, expected, trials, settings) or reason
+        return f"Not yet. {reason}"
+    return f"Right: equal to {expected.__name__} on {_TRIALS} random inputs."
 
 
 def _is_blank(answer: Any) -> bool:
     return answer is None or answer is ...
+
+
+def _is_same(answer: Any, wrong: Any) -> bool:
+    with suppress(Exception):  # no numbers
+        return math.isclose(answer, wrong, rel_tol=0.01)
+    return wrong == (tuple(answer) if isinstance(answer, list) else answer)
+
+
+def _name_mistake(answer: _Compute, expected: _Compute, trials: _Trials, settings: Facts) -> str:
+    """Return the mistake that explains a function's results on all trials, "" if there is none."""
+    compute = partial(expected, **settings)
+    ones = {name: value and 1.0 for name, value in settings.items()}  # False stays False
+    wrong = {
+        "": compute,
+        "Rows and columns are exchanged (dim).": lambda *x: compute(*map(torch.t, x)),
+        "It is along the other axis (dim).": lambda *x: compute(*map(torch.t, x)).t(),
+        "The arguments are exchanged.": lambda *x: compute(*reversed(x)),
+        **{f"Not used: {name}.": partial(compute, **{name: 1.0}) for name in settings},
+        "No setting is used.": partial(compute, **ones),
+    }
+    given = np.array([answer(*map(torch.clone, x), **settings) for x in trials], dtype=float)
+    for mistake, function in wrong.items():
+        with suppress(Exception):  # this mistake is impossible with inputs of these shapes
+            right = np.array([function(*x) for x in trials], dtype=float)
+            # The result itself, or a mean that is missing at its end.
+            mean = given.reshape(*right.shape, -1).mean(axis=-1)
+            factor, shift = np.polyfit(right.ravel(), mean.ravel(), 1).round(6)
+            if factor and np.allclose(mean, factor * right + shift):
+                relation = f"It is {factor:g} times the right result {shift:+g}."
+                missing = "A mean is missing at the end." * (mean.size < given.size)
+                return f"{mistake} {missing} {relation if (factor, shift) != (1, 0) else ''}"
+    return ""
+
+
+def sign(name: str = "") -> Verdict:
+    """Note checked answers and guesses from now on in `answers.csv` of the current folder.
+
+    Each is appended as a line; nothing is sent anywhere. `workbench class board` reads the sheets
+    of a class.
+
+    Args:
+        name: Of the student; by default that of the folder.
+
+    Example:
+        teaching.sign("Anna")
+    """
+    sheet = Path(SHEET).absolute()
+    _signature.update(name=name.strip() or sheet.parent.name, sheet=sheet)
+    return Verdict(f"Answers of {_signature['name']} are noted in {sheet}")
+
+
+def _note(*values: object) -> None:
+    """Append exercise, right, answer and gain to the sheet, if a student has signed."""
+    if not _signature:
+        return
+    notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem
+    cells = [timestamp(), _signature["name"], notebook, *values]
+    row = [[_FORMULA.sub("'", str(cell))[:80] for cell in cells]]
+    # Without a buffer: one write, which does not mix with the lines of other notebooks.
+    with _signature["sheet"].open("ab", 0) as file:
+        text = pd.DataFrame(row, columns=SHEET_COLUMNS).to_csv(index=False, header=not file.tell())
+        file.write(text.encode())
 
 
 def compare_guess(guess: float | str | None, history: pd.DataFrame) -> str:
@@ -212,6 +193,7 @@ def compare_guess(guess: float | str | None, history: pd.DataFrame) -> str:
         return f"You made no guess; {result}."
     if isinstance(guess, str):
         return f"Your guess is the text {guess!r}, not a number such as 2.5; {result}."
+    _note("guess", "", f"{guess:.1f}", f"{gain:.1f}")
     return f"You guessed {guess:+.1f}; {result}. You are {abs(gain - guess):.1f} points off."
 
 
