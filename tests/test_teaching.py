@@ -47,7 +47,7 @@ WRONG: dict[str, list[dict[str, str]]] = {
             "def my_info_nce(cosines, temperature): "
             "return -torch.log_softmax(cosines / temperature, dim=0).diagonal().mean()": "dim",
             "def my_info_nce(cosines, temperature): "
-            "return -torch.log_softmax(cosines / temperature, dim=1).diagonal().sum()": "sum in",
+            "return -torch.log_softmax(cosines / temperature, dim=1).diagonal().sum()": "5 times",
         },
         {
             "answer = 4.16": "equal cosines",
@@ -66,7 +66,7 @@ WRONG: dict[str, list[dict[str, str]]] = {
             "return listnet(teacher, student, **settings)": "exchanged",
             "def my_listnet(student, teacher, student_temperature, teacher_temperature, **_): "
             "return -(torch.softmax(teacher / teacher_temperature, dim=1) "
-            "* torch.log_softmax(student / student_temperature, dim=1)).mean()": "mean in",
+            "* torch.log_softmax(student / student_temperature, dim=1)).mean()": "0.25 times",
             "def my_listnet(student, teacher, teacher_temperature, **_): "
             "return -(torch.softmax(teacher / teacher_temperature, dim=1) "
             "* torch.log_softmax(student, dim=1)).sum(dim=1).mean()": "student_temperature",
@@ -94,7 +94,7 @@ WRONG: dict[str, list[dict[str, str]]] = {
             ".diagonal().mean()": "Not used: temperature",
             "def my_loss(h, h_left, h_right, temperature): "
             "return -torch.log_softmax(cosine_matrix(h, h_left + h_right) / temperature, dim=1)"
-            ".diagonal().sum()": "sum in",
+            ".diagonal().sum()": "5 times",
             "def my_loss(h, h_left, h_right, temperature): "
             "return -torch.log_softmax(cosine_matrix(h, h_left + h_right) / temperature, dim=1)"
             ".diagonal()": "mean is missing",
@@ -119,7 +119,7 @@ WRONG: dict[str, list[dict[str, str]]] = {
             "[labels[:, None] > labels]).sum())": "Not used: scale",
             "def my_cosent(cosines, labels, scale): "
             "return -torch.log(1 + torch.exp(scale * (cosines - cosines[:, None])"
-            "[labels[:, None] > labels]).sum())": "sign",
+            "[labels[:, None] > labels]).sum())": "-1 times",
         },
         {
             "answer = 25": "factor of the largest label",
@@ -133,19 +133,19 @@ WRONG: dict[str, list[dict[str, str]]] = {
         },
         {
             "def my_pearson(cosines, labels): "
-            "return torch.corrcoef(torch.stack([cosines, labels]))[0, 1] - 1": "sign",
+            "return torch.corrcoef(torch.stack([cosines, labels]))[0, 1] - 1": "-1 times",
             "def my_pearson(cosines, labels): "
             "return -torch.corrcoef(torch.stack([cosines, labels]))[0, 1]": "-1",
             "def my_pearson(cosines, labels): "
-            "return 1 - torch.corrcoef(torch.stack([cosines, labels]))": "shape",
+            "return torch.corrcoef(torch.stack([cosines, labels]))[0, 1]": "-1 times the right",
         },
     ],
     "14_rankencoder": [
         {
             "def my_rank_vectors(similarities): return rank_vectors(similarities.T).T": "dim",
-            "def my_rank_vectors(similarities): return rank_vectors(-similarities)": "sign",
+            "def my_rank_vectors(similarities): return rank_vectors(-similarities)": "-1 times",
             "def my_rank_vectors(similarities): return "
-            "similarities.argsort(dim=1).argsort(dim=1).double() - 3.5": "6.481 times",
+            "similarities.argsort(dim=1).argsort(dim=1).double() - 3.5": "6.48",
         },
         {
             'answer = ["a", "b", "b"]': "2 of its texts differ",
@@ -161,9 +161,9 @@ WRONG: dict[str, list[dict[str, str]]] = {
     "15_rank_closed_form": [
         {
             "def my_closed_form(a, corpus): "
-            "return torch.asin(torch.corrcoef(a @ corpus.T) / 2)": "0.5236 times",
+            "return torch.asin(torch.corrcoef(a @ corpus.T) / 2)": "0.523",
             "def my_closed_form(a, corpus): "
-            "return 2 / torch.pi * torch.asin(torch.corrcoef(a @ corpus.T) / 2)": "0.3333 times",
+            "return 2 / torch.pi * torch.asin(torch.corrcoef(a @ corpus.T) / 2)": "0.333",
             "def my_closed_form(a, corpus): return "
             "6 / torch.pi * torch.asin(torch.corrcoef(corpus @ a.T) / 2)": "exchanged",
         },
@@ -180,7 +180,7 @@ WRONG: dict[str, list[dict[str, str]]] = {
             "def my_loss(student, teacher): "
             "return composed_and_distilled(student, teacher) / 2": "0.5 times",
             "def my_loss(student, teacher): "
-            "return len(student) * composed_and_distilled(student, teacher)": "sum in",
+            "return len(student) * composed_and_distilled(student, teacher)": "5 times",
         },
         {
             'answer = {"gamma": 0.0}': "Still in the loss: compose.",
@@ -195,7 +195,7 @@ WRONG: dict[str, list[dict[str, str]]] = {
             "def my_listmle(student, gold, temperature): "
             "return graded_listmle(student, gold, temperature=1.0)": "Not used: temperature",
             "def my_listmle(student, gold, temperature): return "
-            "3 * graded_listmle(student, gold, temperature=temperature)": "sum in",
+            "3 * graded_listmle(student, gold, temperature=temperature)": "3 times",
         },
         {
             "answer = 24": "a count",
