@@ -1,8 +1,12 @@
 """Exercises are judged by what they compute; the numbers of a lesson are those of its run."""
 
 import ast
+import csv
 import itertools
+import multiprocessing
+import os
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from written_runs import SUITE, write_run
 
 from workbench import teaching
 from workbench.config import SimCSEConfig
-from workbench.losses import info_nce
+from workbench.losses import info_nce, listnet
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 CHECK = "teaching.check_answer("
@@ -303,6 +307,204 @@ def test_an_answer_that_changes_its_input_is_judged_by_its_result():
     assert teaching.check_answer(lambda scores: scores.zero_(), torch.clone, (2, 3)).startswith(
         "Not yet"
     )
+
+
+def log_softmax_loss(
+    cosines: torch.Tensor, temperature: float, dim: int = 1, factor: float = 1
+) -> torch.Tensor:
+    return -factor * torch.log_softmax(cosines / temperature, dim=dim).diagonal()
+
+
+def ranks_of(scores: torch.Tensor, dim: int = 1, first: int = 1) -> torch.Tensor:
+    return scores.argsort(dim=dim).argsort(dim=dim) + first
+
+
+def forget(*names: str) -> Any:
+    """Return ListNet with 1 in place of the settings of these names."""
+
+    def without(ours: torch.Tensor, theirs: torch.Tensor, **taus: Any) -> torch.Tensor:
+        return listnet(ours, theirs, **taus | dict.fromkeys(names, 1.0))
+
+    return without
+
+
+TAUS = {"student_temperature": 0.05, "teacher_temperature": 0.1, "exclude_positive": False}
+# A function, the right one, the shapes of its inputs, its settings, and the mistake.
+MISTAKES = [
+    (
+        lambda cosines, temperature: log_softmax_loss(cosines, temperature, dim=0).mean(),
+        "Rows and columns are exchanged (dim).",
+    ),
+    (
+        lambda cosines, temperature: log_softmax_loss(cosines, temperature).sum(),
+        "It is 5 times the right result: a sum in place of a mean, or the reverse?",
+    ),
+    (
+        lambda cosines, temperature: log_softmax_loss(cosines, temperature).mean() / 5,
+        "It is 0.2 times the right result: a sum in place of a mean, or the reverse?",
+    ),
+    (
+        lambda cosines, temperature: log_softmax_loss(cosines, temperature, factor=-1).mean(),
+        "It is -1 times the right result: a sign, a constant?",
+    ),
+    (
+        lambda cosines, temperature: log_softmax_loss(cosines, temperature, factor=0.3).mean(),
+        "It is 0.3 times the right result: a sign, a constant?",
+    ),
+    (
+        lambda cosines, temperature: log_softmax_loss(cosines, temperature=1).mean(),
+        "Not used: temperature.",
+    ),
+    (log_softmax_loss, "A mean is missing at the end."),
+    (
+        lambda cosines, temperature: log_softmax_loss(cosines, temperature, dim=0),
+        "Rows and columns are exchanged (dim). A mean is missing at the end.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("answer", "mistake"), MISTAKES)
+def test_a_common_mistake_of_a_loss_is_named(answer: Any, mistake: str):
+    text = teaching.check_answer(answer, info_nce, (5, 5), temperature=0.07)
+    assert text == f"Not yet. {mistake}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "mistake"),
+    [
+        (lambda scores: ranks_of(scores, first=0), "It is off by -1: do you count from 1?"),
+        (lambda scores: ranks_of(scores, dim=0), "It is along the other axis (dim)."),
+    ],
+)
+def test_a_common_mistake_of_ranks_is_named(answer: Any, mistake: str):
+    assert teaching.check_answer(answer, ranks_of, (3, 8)) == f"Not yet. {mistake}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "mistake"),
+    [
+        (
+            lambda ours, theirs, **taus: listnet(theirs, ours, **taus),
+            "The arguments are exchanged.",
+        ),
+        (forget("teacher_temperature"), "Not used: teacher_temperature."),
+        (forget("student_temperature", "teacher_temperature"), "The settings are not used."),
+    ],
+)
+def test_a_common_mistake_with_two_arguments_is_named(answer: Any, mistake: str):
+    text = teaching.check_answer(answer, listnet, (5, 4), (5, 4), **TAUS)
+    assert text == f"Not yet. {mistake}"
+
+
+def test_a_mistake_must_explain_every_trial():
+    """Give the first trial of five a wrong axis, and the others another mistake."""
+    calls = itertools.count()
+
+    def wavering(cosines: torch.Tensor, temperature: float) -> torch.Tensor:
+        dim = 0 if next(calls) % 5 == 0 else 1
+        factor = 1 if dim == 0 else 2
+        return log_softmax_loss(cosines, temperature, dim, factor).mean()
+
+    text = teaching.check_answer(wavering, info_nce, (5, 5), temperature=0.07)
+    assert text.startswith("Not yet. On random input 1: AssertionError")
+    # A constant answer is 0 times the right one, which would explain nothing.
+    text = teaching.check_answer(lambda cosines, temperature: 3, info_nce, (5, 5), temperature=0.07)
+    assert text.startswith("Not yet. On random input 1: AssertionError")
+
+
+def test_a_wrong_value_has_a_hint_of_its_own():
+    mistakes = {4.158: "That is log 64.", (1, 2): "The other way round.", "b": "The second."}
+
+    def told(answer: Any) -> str:
+        return teaching.check_answer(answer, lambda value: value == 1, mistakes=mistakes)
+
+    assert told(4.16) == "Not yet. That is log 64."
+    assert told(torch.tensor(4.16)) == "Not yet. That is log 64."
+    assert told(4.3) == "Not yet."
+    assert told([1, 2]) == "Not yet. The other way round."
+    assert told("b") == "Not yet. The second."
+    assert told({"b": 1}) == "Not yet."
+    # A right answer is right, even if a wrong one is near.
+    near = teaching.check_answer(1.0, lambda value: value == 1, mistakes={1.005: "Too large."})
+    assert near == "Right."
+
+
+@pytest.fixture
+def sheet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the path of the sheet, in a current folder called "anna", before a signature."""
+    (tmp_path / "anna").mkdir()
+    monkeypatch.chdir(tmp_path / "anna")
+    monkeypatch.setattr(teaching, "_signature", [])
+    monkeypatch.setenv("JPY_SESSION_NAME", "/somewhere/10_simcse.ipynb")
+    return tmp_path / "anna" / "answers.csv"
+
+
+def rows_of(sheet: Path) -> list[dict[str, str]]:
+    with sheet.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_answers_and_guesses_are_noted_once_a_student_has_signed(sheet: Path):
+    history = pd.DataFrame({"step": [0, 5], "dev_spearman": [0.2, 0.1]})
+
+    def is_four(value: Any) -> bool:
+        return value == 4
+
+    teaching.check_answer(5, is_four, exercise="2. Count")
+    assert not sheet.exists()
+    assert str(sheet) in teaching.sign("Zoë")
+    teaching.check_answer(None, is_four, exercise="2. Count")
+    teaching.compare_guess(None, history)
+    assert not sheet.exists(), "no answer, no line"
+    teaching.check_answer(5, is_four, exercise="2. Count")
+    teaching.check_answer(4, is_four, exercise="2. Count")
+    teaching.check_answer(log_softmax_loss, log_softmax_loss, (3, 3), temperature=1.0, exercise="1")
+    teaching.compare_guess(-2.5, history)
+    rows = rows_of(sheet)
+    assert {row["name"] for row in rows} == {"Zoë"}
+    assert {row["notebook"] for row in rows} == {"10_simcse"}
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]{8}\+00:00", row["time"]) for row in rows)
+    values = [(row["exercise"], row["right"], row["answer"], row["gain"]) for row in rows]
+    assert values == [
+        ("2. Count", "0", "5", ""),
+        ("2. Count", "1", "4", ""),
+        ("1", "1", "log_softmax_loss", ""),
+        ("guess", "", "-2.5", "-10.0"),
+    ]
+
+
+def test_without_a_name_the_folder_signs(sheet: Path):
+    teaching.sign("  ")
+    teaching.check_answer(5, lambda value: value == 4)
+    assert rows_of(sheet)[0]["name"] == "anna"
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1+2", "@SUM(A1)", 'x",=1', "a\nb", "long" * 99])
+def test_no_cell_becomes_a_formula_and_each_stays_one_cell(sheet: Path, text: str):
+    teaching.sign(text)
+    teaching.check_answer(text, lambda value: value == 4, exercise=text)
+    (row,) = rows_of(sheet)
+    for name in ("name", "exercise", "answer"):
+        assert row[name].removeprefix("'") == text[:80]
+        assert row[name][0] not in "=+-@"
+    assert len(row) == 7
+
+
+def note_many(folder: str) -> None:
+    os.chdir(folder)
+    teaching.sign("Anna")
+    for number in range(40):
+        teaching.check_answer("x" * 70, lambda value: False, exercise=str(number))
+
+
+@pytest.mark.slow
+def test_several_notebooks_write_to_one_sheet(tmp_path: Path):
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        pool.map(note_many, [str(tmp_path)] * 3)
+    rows = [row for row in rows_of(tmp_path / "answers.csv") if row["time"] != "time"]
+    counts = Counter(row["exercise"] for row in rows)
+    assert counts == dict.fromkeys(map(str, range(40)), 3)
+    assert {row["answer"] for row in rows} == {"x" * 70}
 
 
 def test_a_guess_is_compared_with_the_kept_checkpoint():

@@ -16,7 +16,6 @@ import torch
 from workbench.files import timestamp
 from workbench.metrics import metrics_table
 from workbench.runs import Facts, Run
-from workbench.views.board import SHEET, SHEET_COLUMNS
 from workbench.views.run_tables import kept_checkpoint
 
 _TRIALS = 5
@@ -38,7 +37,8 @@ class Verdict(str):
 _OPEN = "Not answered yet."
 _Compute = Callable[..., Any]
 _Trials = list[list[torch.Tensor]]  # the inputs of a function, several times
-_signature: Facts = {}  # "name" and "sheet", once a student has signed
+_COLUMNS = ["time", "name", "notebook", "exercise", "right", "answer", "gain"]
+_signature: list[tuple[str, Path]] = []  # name and sheet, once a student has signed
 # What a spreadsheet would compute; a negative number stays one.
 _FORMULA = re.compile(r"^(?=[=+@-])(?!-[\d.]+$)")
 
@@ -81,7 +81,8 @@ def check_answer(
         if verdict.startswith("Not yet") and _is_same(answer, wrong):
             verdict = f"Not yet. {hint}"
     if verdict != _OPEN:
-        _note(exercise, int(verdict[:5] == "Right"), getattr(answer, "__name__", answer), "")
+        is_right = int(verdict.startswith("Right"))
+        _note(exercise, is_right, getattr(answer, "__name__", answer), "")
     return Verdict(verdict)
 
 
@@ -117,11 +118,11 @@ def _is_blank(answer: Any) -> bool:
 def _is_same(answer: Any, wrong: Any) -> bool:
     with suppress(Exception):  # no numbers
         return math.isclose(answer, wrong, rel_tol=0.01)
-    return wrong == (tuple(answer) if isinstance(answer, list) else answer)
+    return bool(wrong == (tuple(answer) if isinstance(answer, list) else answer))
 
 
 def _name_mistake(answer: _Compute, expected: _Compute, trials: _Trials, settings: Facts) -> str:
-    """Return the mistake that explains a function's results on all trials, "" if there is none."""
+    """Return the mistakes that explain a function's results on all trials, "" if none do."""
     compute = partial(expected, **settings)
     ones = {name: value and 1.0 for name, value in settings.items()}  # False stays False
     wrong = {
@@ -130,27 +131,35 @@ def _name_mistake(answer: _Compute, expected: _Compute, trials: _Trials, setting
         "It is along the other axis (dim).": lambda *x: compute(*map(torch.t, x)).t(),
         "The arguments are exchanged.": lambda *x: compute(*reversed(x)),
         **{f"Not used: {name}.": partial(compute, **{name: 1.0}) for name in settings},
-        "No setting is used.": partial(compute, **ones),
+        "The settings are not used.": partial(compute, **ones),
     }
+    lengths = {1.0 * length for tensor in trials[0] for length in tensor.shape}
     given = np.array([answer(*map(torch.clone, x), **settings) for x in trials], dtype=float)
     for mistake, function in wrong.items():
         with suppress(Exception):  # this mistake is impossible with inputs of these shapes
             right = np.array([function(*x) for x in trials], dtype=float)
-            # The result itself, or a mean that is missing at its end.
+            # The result itself, or the mean that is missing at its end.
             mean = given.reshape(*right.shape, -1).mean(axis=-1)
             factor, shift = np.polyfit(right.ravel(), mean.ravel(), 1).round(6)
-            if factor and np.allclose(mean, factor * right + shift):
-                relation = f"It is {factor:g} times the right result {shift:+g}."
-                missing = "A mean is missing at the end." * (mean.size < given.size)
-                return f"{mistake} {missing} {relation if (factor, shift) != (1, 0) else ''}"
+            if not factor or not np.allclose(mean, factor * right + shift):
+                continue
+            is_sum = {factor, round(1 / factor, 6)} & lengths
+            cause = "a sum in place of a mean, or the reverse?" if is_sum else "a sign, a constant?"
+            reasons = {
+                mistake: True,
+                "A mean is missing at the end.": mean.size < given.size,
+                f"It is {factor:g} times the right result: {cause}": factor != 1,
+                f"It is off by {shift:+g}: do you count from 1?": shift,
+            }
+            return " ".join(filter(reasons.get, reasons)).strip()
     return ""
 
 
 def sign(name: str = "") -> Verdict:
     """Note checked answers and guesses from now on in `answers.csv` of the current folder.
 
-    Each is appended as a line; nothing is sent anywhere. `workbench class board` reads the sheets
-    of a class.
+    Each is appended as a line: time (UTC), name, notebook, exercise, right (1 or 0), answer (of a
+    function its name) or guess, and the measured gain. Nothing is sent anywhere.
 
     Args:
         name: Of the student; by default that of the folder.
@@ -158,22 +167,19 @@ def sign(name: str = "") -> Verdict:
     Example:
         teaching.sign("Anna")
     """
-    sheet = Path(SHEET).absolute()
-    _signature.update(name=name.strip() or sheet.parent.name, sheet=sheet)
-    return Verdict(f"Answers of {_signature['name']} are noted in {sheet}")
+    sheet = Path("answers.csv").absolute()
+    _signature[:] = [(name.strip() or sheet.parent.name, sheet)]
+    return Verdict(f"Answers are noted in {sheet}")
 
 
 def _note(*values: object) -> None:
-    """Append exercise, right, answer and gain to the sheet, if a student has signed."""
-    if not _signature:
-        return
     notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem
-    cells = [timestamp(), _signature["name"], notebook, *values]
-    row = [[_FORMULA.sub("'", str(cell))[:80] for cell in cells]]
-    # Without a buffer: one write, which does not mix with the lines of other notebooks.
-    with _signature["sheet"].open("ab", 0) as file:
-        text = pd.DataFrame(row, columns=SHEET_COLUMNS).to_csv(index=False, header=not file.tell())
-        file.write(text.encode())
+    for name, sheet in _signature:
+        cells = map(str, (timestamp(), name, notebook, *values))
+        row = pd.DataFrame([[_FORMULA.sub("'", cell)[:80] for cell in cells]], columns=_COLUMNS)
+        # Without a buffer: one write, which does not mix with the lines of other notebooks.
+        with sheet.open("ab", 0) as file:
+            file.write(row.to_csv(index=False, header=not file.tell()).encode())
 
 
 def compare_guess(guess: float | str | None, history: pd.DataFrame) -> str:
