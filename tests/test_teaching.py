@@ -1,8 +1,12 @@
 """Exercises are judged by what they compute; the numbers of a lesson are those of its run."""
 
 import ast
+import csv
 import itertools
+import multiprocessing
+import os
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from written_runs import SUITE, write_run
 
 from workbench import teaching
 from workbench.config import SimCSEConfig
-from workbench.losses import info_nce
+from workbench.losses import info_nce, listnet
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 CHECK = "teaching.check_answer("
@@ -37,52 +41,176 @@ def exercises(path: Path) -> list[tuple[str, str]]:
     return found
 
 
-# A wrong answer for each exercise, in the order of its notebook.
-WRONG = {
+# Three wrong answers for each exercise, in the order of its notebook, and the words with which the
+# verdict names the mistake.
+WRONG: dict[str, list[dict[str, str]]] = {
     "10_simcse": [
-        "def my_info_nce(cosines, temperature): return -torch.log_softmax(cosines, "
-        "dim=1).diagonal().mean()",
-        "answer = 4.16",
-        'answer = ["a", "b", "c", "d"]',
+        {
+            "def my_info_nce(cosines, temperature): "
+            "return -torch.log_softmax(cosines, dim=1).diagonal().mean()": "Not used: temperature",
+            "def my_info_nce(cosines, temperature): "
+            "return -torch.log_softmax(cosines / temperature, dim=0).diagonal().mean()": "dim",
+            "def my_info_nce(cosines, temperature): "
+            "return -torch.log_softmax(cosines / temperature, dim=1).diagonal().sum()": "5 times",
+        },
+        {
+            "answer = 4.16": "equal cosines",
+            "answer = 3.19": "temperature is missing",
+            "answer = 1": "cosine of the twins",
+        },
+        {
+            'answer = ["a", "b", "c", "d"]': "All four texts differ",
+            'answer = ["rain falls", "rain falls", "bread"]': "four sentences",
+            'answer = "papa"': "a list",
+        },
     ],
     "11_rankcse": [
-        "def my_listnet(student, teacher, **settings): return listnet(teacher, student, "
-        "**settings)",
-        "answer = 0.357",
-        "answer = losses.js_consistency",
-        "answer = [0.9, 0.8, 0.5]",
+        {
+            "def my_listnet(student, teacher, **settings): "
+            "return listnet(teacher, student, **settings)": "exchanged",
+            "def my_listnet(student, teacher, student_temperature, teacher_temperature, **_): "
+            "return -(torch.softmax(teacher / teacher_temperature, dim=1) "
+            "* torch.log_softmax(student / student_temperature, dim=1)).mean()": "0.25 times",
+            "def my_listnet(student, teacher, teacher_temperature, **_): "
+            "return -(torch.softmax(teacher / teacher_temperature, dim=1) "
+            "* torch.log_softmax(student, dim=1)).sum(dim=1).mean()": "student_temperature",
+        },
+        {
+            "answer = 0.357": "student ranks first",
+            "answer = math.log(0.2)": "sign",
+            "answer = -math.log2(0.2)": "base 2",
+        },
+        {
+            "answer = losses.js_consistency": "two lists",
+            "answer = losses.listmle": "whole list",
+            "answer = losses.listnet": "whole list",
+        },
+        {
+            "answer = [0.9, 0.8, 0.5]": "gaps large",
+            "answer = [1.0, 0.7, -0.5]": "correlation is too high",
+            "answer = [3, 2, 0]": "from -1 to 1",
+        },
     ],
     "12_compcse": [
-        "def my_loss(h, h_left, h_right): return info_nce(cosine_matrix(h, h_left), "
-        "temperature=0.05)",
-        "answer = 0.5",
-        'answer = "the old boat repairs the captain"',
+        {
+            "def my_loss(h, h_left, h_right, temperature): "
+            "return -torch.log_softmax(cosine_matrix(h, h_left + h_right), dim=1)"
+            ".diagonal().mean()": "Not used: temperature",
+            "def my_loss(h, h_left, h_right, temperature): "
+            "return -torch.log_softmax(cosine_matrix(h, h_left + h_right) / temperature, dim=1)"
+            ".diagonal().sum()": "5 times",
+            "def my_loss(h, h_left, h_right, temperature): "
+            "return -torch.log_softmax(cosine_matrix(h, h_left + h_right) / temperature, dim=1)"
+            ".diagonal()": "mean is missing",
+        },
+        {
+            "answer = 0.5": "in the average already",
+            "answer = 0": "distance",
+            "answer = 2": "at most 1",
+        },
+        {
+            'answer = "the captain repairs the old boat"': "itself",
+            'answer = "the old boat repairs the captain"': "halves are others",
+            'answer = "the boat is repaired"': "Other words",
+        },
     ],
     "13_cosent": [
-        "def my_cosent(cosines, labels, scale): return (labels - cosines).square().mean()",
-        "answer = 25",
-        "answer = [0.0, 0.5, 1.0]",
-        "def my_pearson(cosines, labels): return (labels - cosines).square().mean()",
+        {
+            "def my_cosent(cosines, labels, scale): "
+            "return cosent(labels, cosines, scale=scale)": "exchanged",
+            "def my_cosent(cosines, labels, scale): "
+            "return torch.log(1 + torch.exp((cosines - cosines[:, None])"
+            "[labels[:, None] > labels]).sum())": "Not used: scale",
+            "def my_cosent(cosines, labels, scale): "
+            "return -torch.log(1 + torch.exp(scale * (cosines - cosines[:, None])"
+            "[labels[:, None] > labels]).sum())": "-1 times",
+        },
+        {
+            "answer = 25": "factor of the largest label",
+            "answer = 3": "exponent",
+            "answer = 0": "same comparisons",
+        },
+        {
+            "answer = [0.0, 0.5, 1.0]": "squared error is only",
+            "answer = [1.0, 0.5, 0.0]": "order is wrong",
+            "answer = [0.0, 0.5]": "three cosines",
+        },
+        {
+            "def my_pearson(cosines, labels): "
+            "return torch.corrcoef(torch.stack([cosines, labels]))[0, 1] - 1": "-1 times",
+            "def my_pearson(cosines, labels): "
+            "return -torch.corrcoef(torch.stack([cosines, labels]))[0, 1]": "-1",
+            "def my_pearson(cosines, labels): "
+            "return torch.corrcoef(torch.stack([cosines, labels]))[0, 1]": "-1 times the right",
+        },
     ],
     "14_rankencoder": [
-        "def my_rank_vectors(similarities): return "
-        "similarities.argsort(dim=1).argsort(dim=1).double() - 3.5",
-        'answer = ["a", "b", "b"]',
-        "answer = 0.05",
+        {
+            "def my_rank_vectors(similarities): return rank_vectors(similarities.T).T": "dim",
+            "def my_rank_vectors(similarities): return rank_vectors(-similarities)": "-1 times",
+            "def my_rank_vectors(similarities): return "
+            "similarities.argsort(dim=1).argsort(dim=1).double() - 3.5": "6.48",
+        },
+        {
+            'answer = ["a", "b", "b"]': "2 of its texts differ",
+            'answer = ["a", "a"]': "three sentences",
+            'answer = "aaa"': "a list",
+        },
+        {
+            "answer = 0.05": "weight alone",
+            "answer = 0.02": "l_r alone",
+            "answer = 0.02 / 0.05": "divided by its weight",
+        },
     ],
     "15_rank_closed_form": [
-        "def my_closed_form(a, corpus): return torch.corrcoef(a @ corpus.T)",
-        "answer = 0.5",
-    ],
-    "17_lists": [
-        "def my_listmle(student, gold, temperature): return graded_listmle(gold, "
-        "student, temperature=temperature)",
-        "answer = 24",
-        "answer = [0.9, 0.85, 0.1, 0.0]",
+        {
+            "def my_closed_form(a, corpus): "
+            "return torch.asin(torch.corrcoef(a @ corpus.T) / 2)": "0.523",
+            "def my_closed_form(a, corpus): "
+            "return 2 / torch.pi * torch.asin(torch.corrcoef(a @ corpus.T) / 2)": "0.333",
+            "def my_closed_form(a, corpus): return "
+            "6 / torch.pi * torch.asin(torch.corrcoef(corpus @ a.T) / 2)": "exchanged",
+        },
+        {
+            "answer = 0.5": "r itself",
+            "answer = 1 / 3": "Kendall",
+            "answer = 6 / math.pi * math.asin(0.5)": "half of r",
+        },
     ],
     "16_mixed": [
-        "def my_loss(student, teacher): return info_nce(student, temperature=0.05)",
-        'answer = {"gamma": 0.0}',
+        {
+            "def my_loss(student, teacher): "
+            "return composed_and_distilled(teacher, student)": "exchanged",
+            "def my_loss(student, teacher): "
+            "return composed_and_distilled(student, teacher) / 2": "0.5 times",
+            "def my_loss(student, teacher): "
+            "return len(student) * composed_and_distilled(student, teacher)": "5 times",
+        },
+        {
+            'answer = {"gamma": 0.0}': "Still in the loss: compose.",
+            'answer = {"compose": "none"}': "Still in the loss: gamma.",
+            'answer = {"gama": 0.0}': "gamma",
+        },
+    ],
+    "17_lists": [
+        {
+            "def my_listmle(student, gold, temperature): "
+            "return graded_listmle(gold, student, temperature=temperature)": "exchanged",
+            "def my_listmle(student, gold, temperature): "
+            "return graded_listmle(student, gold, temperature=1.0)": "Not used: temperature",
+            "def my_listmle(student, gold, temperature): return "
+            "3 * graded_listmle(student, gold, temperature=temperature)": "3 times",
+        },
+        {
+            "answer = 24": "a count",
+            "answer = math.log(4)": "first place alone",
+            "answer = 6 * math.log(2)": "each pair by itself",
+        },
+        {
+            "answer = [0.9, 0.85, 0.1, 0.0]": "or a gap small",
+            "answer = [-0.4, 0.0, 0.4, 0.9]": "Is the order wrong",
+            "answer = [0.9, 0.7, 0.1, -0.1]": "Which gap",
+        },
     ],
 }
 
@@ -97,7 +225,7 @@ def verdict(source: str) -> str:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_the_solution_of_each_exercise_is_right_and_a_wrong_answer_is_not(name: str):
+def test_the_solution_of_each_exercise_is_right_and_the_verdict_names_a_mistake(name: str):
     cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
     code = [cell.source for cell in cells if cell.cell_type == "code"]
     imports = [
@@ -106,22 +234,55 @@ def test_the_solution_of_each_exercise_is_right_and_a_wrong_answer_is_not(name: 
         for statement in ast.parse(source).body
         if isinstance(statement, ast.Import | ast.ImportFrom)
     ]
-    for (cell, solution), wrong in zip(
+    for (cell, solution), mistakes in zip(
         exercises(FOLDER / f"{name}.ipynb"), WRONG[name], strict=True
     ):
         blank, rest = re.fullmatch(
             r"(def .+?return \.\.\.  # your code|answer = None.*?)\n(.+)", cell, re.DOTALL
         ).groups()
-        texts = [
-            verdict("\n".join([*imports, answer, rest])) for answer in (blank, wrong, solution)
-        ]
-        assert [re.split(r"[.:]", text)[0] for text in texts] == [
-            "Not answered yet",
-            "Not yet",
-            "Right",
-        ], solution
+
+        def judged(answer: str, rest: str = rest) -> str:
+            return verdict("\n".join(["import math", *imports, answer, rest]))
+
+        assert judged(blank) == "Not answered yet."
+        assert judged(solution).startswith("Right"), solution
+        assert len(mistakes) == 3
+        for wrong, words in mistakes.items():
+            text = judged(wrong)
+            assert text.startswith("Not yet."), wrong
+            assert words in text, wrong
         if blank.startswith("answer"):  # a value of another kind is no traceback
-            assert verdict("\n".join([*imports, "answer = object()", rest])).startswith("Not yet.")
+            assert judged("answer = object()").startswith("Not yet.")
+
+
+TEACHERS = re.compile(
+    r"<details><summary>For teachers: 45 and 90 minutes</summary>\n(.+?)\n</details>", re.DOTALL
+)
+
+
+@pytest.mark.parametrize("name", ["00_tour", *WRONG])
+def test_teachers_have_a_plan_of_45_and_of_90_minutes_and_three_misunderstandings(name: str):
+    cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    (plan,) = TEACHERS.findall(text)
+    rows = re.findall(r"^\| (\d+|-) \| (\d+) \| .+? \| (.+?) \|$", plan, re.MULTILINE)
+    assert sum(int(short) for short, _, _ in rows if short != "-") == 45
+    assert sum(int(long) for _, long, _ in rows) == 90
+    named = [heading for _, _, places in rows for heading in places.split("; ")]
+    assert [heading for heading in named if heading not in headings] == []
+    assert len(re.findall(r'^\d\. \*"', plan.partition("What students get wrong")[2], re.M)) == 3
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_each_check_has_the_number_and_title_of_its_exercise(name: str):
+    cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    titles = re.findall(r"^\*\*(\d\. .+?)\.?\*\*", text, re.MULTILINE)
+    checked = []
+    for source, _ in exercises(FOLDER / f"{name}.ipynb"):
+        checked += re.findall(r'(?:exercise=|exercise": |title = |, )"(\d\. .+?)"', source)
+    assert checked == [title.replace("$", "") for title in titles]
 
 
 def test_a_wrong_function_is_told_where_it_differs_and_an_error_is_a_sentence():
@@ -146,6 +307,204 @@ def test_an_answer_that_changes_its_input_is_judged_by_its_result():
     assert teaching.check_answer(lambda scores: scores.zero_(), torch.clone, (2, 3)).startswith(
         "Not yet"
     )
+
+
+def log_softmax_loss(
+    cosines: torch.Tensor, temperature: float, dim: int = 1, factor: float = 1
+) -> torch.Tensor:
+    return -factor * torch.log_softmax(cosines / temperature, dim=dim).diagonal()
+
+
+def ranks_of(scores: torch.Tensor, dim: int = 1, first: int = 1) -> torch.Tensor:
+    return scores.argsort(dim=dim).argsort(dim=dim) + first
+
+
+def forget(*names: str) -> Any:
+    """Return ListNet with 1 in place of the settings of these names."""
+
+    def without(ours: torch.Tensor, theirs: torch.Tensor, **taus: Any) -> torch.Tensor:
+        return listnet(ours, theirs, **taus | dict.fromkeys(names, 1.0))
+
+    return without
+
+
+TAUS = {"student_temperature": 0.05, "teacher_temperature": 0.1, "exclude_positive": False}
+# A function, the right one, the shapes of its inputs, its settings, and the mistake.
+MISTAKES = [
+    (
+        lambda cosines, temperature: log_softmax_loss(cosines, temperature, dim=0).mean(),
+        "Rows and columns are exchanged (dim).",
+    ),
+    (
+        lambda cosines, temperature: log_softmax_loss(cosines, temperature).sum(),
+        "It is 5 times the right result: a sum in place of a mean, or the reverse?",
+    ),
+    (
+        lambda cosines, temperature: log_softmax_loss(cosines, temperature).mean() / 5,
+        "It is 0.2 times the right result: a sum in place of a mean, or the reverse?",
+    ),
+    (
+        lambda cosines, temperature: log_softmax_loss(cosines, temperature, factor=-1).mean(),
+        "It is -1 times the right result: a sign, a constant?",
+    ),
+    (
+        lambda cosines, temperature: log_softmax_loss(cosines, temperature, factor=0.3).mean(),
+        "It is 0.3 times the right result: a sign, a constant?",
+    ),
+    (
+        lambda cosines, temperature: log_softmax_loss(cosines, temperature=1).mean(),
+        "Not used: temperature.",
+    ),
+    (log_softmax_loss, "A mean is missing at the end."),
+    (
+        lambda cosines, temperature: log_softmax_loss(cosines, temperature, dim=0),
+        "Rows and columns are exchanged (dim). A mean is missing at the end.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("answer", "mistake"), MISTAKES)
+def test_a_common_mistake_of_a_loss_is_named(answer: Any, mistake: str):
+    text = teaching.check_answer(answer, info_nce, (5, 5), temperature=0.07)
+    assert text == f"Not yet. {mistake}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "mistake"),
+    [
+        (lambda scores: ranks_of(scores, first=0), "It is off by -1: do you count from 1?"),
+        (lambda scores: ranks_of(scores, dim=0), "It is along the other axis (dim)."),
+    ],
+)
+def test_a_common_mistake_of_ranks_is_named(answer: Any, mistake: str):
+    assert teaching.check_answer(answer, ranks_of, (3, 8)) == f"Not yet. {mistake}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "mistake"),
+    [
+        (
+            lambda ours, theirs, **taus: listnet(theirs, ours, **taus),
+            "The arguments are exchanged.",
+        ),
+        (forget("teacher_temperature"), "Not used: teacher_temperature."),
+        (forget("student_temperature", "teacher_temperature"), "The settings are not used."),
+    ],
+)
+def test_a_common_mistake_with_two_arguments_is_named(answer: Any, mistake: str):
+    text = teaching.check_answer(answer, listnet, (5, 4), (5, 4), **TAUS)
+    assert text == f"Not yet. {mistake}"
+
+
+def test_a_mistake_must_explain_every_trial():
+    """Give the first trial of five a wrong axis, and the others another mistake."""
+    calls = itertools.count()
+
+    def wavering(cosines: torch.Tensor, temperature: float) -> torch.Tensor:
+        dim = 0 if next(calls) % 5 == 0 else 1
+        factor = 1 if dim == 0 else 2
+        return log_softmax_loss(cosines, temperature, dim, factor).mean()
+
+    text = teaching.check_answer(wavering, info_nce, (5, 5), temperature=0.07)
+    assert text.startswith("Not yet. On random input 1: AssertionError")
+    # A constant answer is 0 times the right one, which would explain nothing.
+    text = teaching.check_answer(lambda cosines, temperature: 3, info_nce, (5, 5), temperature=0.07)
+    assert text.startswith("Not yet. On random input 1: AssertionError")
+
+
+def test_a_wrong_value_has_a_hint_of_its_own():
+    mistakes = {4.158: "That is log 64.", (1, 2): "The other way round.", "b": "The second."}
+
+    def told(answer: Any) -> str:
+        return teaching.check_answer(answer, lambda value: value == 1, mistakes=mistakes)
+
+    assert told(4.16) == "Not yet. That is log 64."
+    assert told(torch.tensor(4.16)) == "Not yet. That is log 64."
+    assert told(4.3) == "Not yet."
+    assert told([1, 2]) == "Not yet. The other way round."
+    assert told("b") == "Not yet. The second."
+    assert told({"b": 1}) == "Not yet."
+    # A right answer is right, even if a wrong one is near.
+    near = teaching.check_answer(1.0, lambda value: value == 1, mistakes={1.005: "Too large."})
+    assert near == "Right."
+
+
+@pytest.fixture
+def sheet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the path of the sheet, in a current folder called "anna", before a signature."""
+    (tmp_path / "anna").mkdir()
+    monkeypatch.chdir(tmp_path / "anna")
+    monkeypatch.setattr(teaching, "_signature", [])
+    monkeypatch.setenv("JPY_SESSION_NAME", "/somewhere/10_simcse.ipynb")
+    return tmp_path / "anna" / "answers.csv"
+
+
+def rows_of(sheet: Path) -> list[dict[str, str]]:
+    with sheet.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_answers_and_guesses_are_noted_once_a_student_has_signed(sheet: Path):
+    history = pd.DataFrame({"step": [0, 5], "dev_spearman": [0.2, 0.1]})
+
+    def is_four(value: Any) -> bool:
+        return value == 4
+
+    teaching.check_answer(5, is_four, exercise="2. Count")
+    assert not sheet.exists()
+    assert str(sheet) in teaching.sign("Zoë")
+    teaching.check_answer(None, is_four, exercise="2. Count")
+    teaching.compare_guess(None, history)
+    assert not sheet.exists(), "no answer, no line"
+    teaching.check_answer(5, is_four, exercise="2. Count")
+    teaching.check_answer(4, is_four, exercise="2. Count")
+    teaching.check_answer(log_softmax_loss, log_softmax_loss, (3, 3), temperature=1.0, exercise="1")
+    teaching.compare_guess(-2.5, history)
+    rows = rows_of(sheet)
+    assert {row["name"] for row in rows} == {"Zoë"}
+    assert {row["notebook"] for row in rows} == {"10_simcse"}
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]{8}\+00:00", row["time"]) for row in rows)
+    values = [(row["exercise"], row["right"], row["answer"], row["gain"]) for row in rows]
+    assert values == [
+        ("2. Count", "0", "5", ""),
+        ("2. Count", "1", "4", ""),
+        ("1", "1", "log_softmax_loss", ""),
+        ("guess", "", "-2.5", "-10.0"),
+    ]
+
+
+def test_without_a_name_the_folder_signs(sheet: Path):
+    teaching.sign("  ")
+    teaching.check_answer(5, lambda value: value == 4)
+    assert rows_of(sheet)[0]["name"] == "anna"
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1+2", "@SUM(A1)", 'x",=1', "a\nb", "long" * 99])
+def test_no_cell_becomes_a_formula_and_each_stays_one_cell(sheet: Path, text: str):
+    teaching.sign(text)
+    teaching.check_answer(text, lambda value: value == 4, exercise=text)
+    (row,) = rows_of(sheet)
+    for name in ("name", "exercise", "answer"):
+        assert row[name].removeprefix("'") == text[:80]
+        assert row[name][0] not in "=+-@"
+    assert len(row) == 7
+
+
+def note_many(folder: str) -> None:
+    os.chdir(folder)
+    teaching.sign("Anna")
+    for number in range(40):
+        teaching.check_answer("x" * 70, lambda value: False, exercise=str(number))
+
+
+@pytest.mark.slow
+def test_several_notebooks_write_to_one_sheet(tmp_path: Path):
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        pool.map(note_many, [str(tmp_path)] * 3)
+    rows = [row for row in rows_of(tmp_path / "answers.csv") if row["time"] != "time"]
+    counts = Counter(row["exercise"] for row in rows)
+    assert counts == dict.fromkeys(map(str, range(40)), 3)
+    assert {row["answer"] for row in rows} == {"x" * 70}
 
 
 def test_a_guess_is_compared_with_the_kept_checkpoint():

@@ -1,13 +1,21 @@
-"""Check exercises, compare a guess with the result, and summarize a run, for notebooks."""
+"""Check exercises, note answers, compare a guess with the result, and summarize a run."""
 
-from collections.abc import Callable
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 
+from workbench.files import timestamp
 from workbench.metrics import metrics_table
-from workbench.runs import Run
+from workbench.runs import Facts, Run
 from workbench.views.run_tables import kept_checkpoint
 
 _TRIALS = 5
@@ -26,13 +34,27 @@ class Verdict(str):
     __repr__ = str.__str__
 
 
-_OPEN = Verdict("Not answered yet.")
+_OPEN = "Not answered yet."
+_Compute = Callable[..., Any]
+_Trials = list[list[torch.Tensor]]  # the inputs of a function, several times
+_COLUMNS = ["time", "name", "notebook", "exercise", "right", "answer", "gain"]
+_signature: list[tuple[str, Path]] = []  # name and sheet, once a student has signed
+# What a spreadsheet would compute; a negative number stays one.
+_FORMULA = re.compile(r"^(?=[=+@-])(?!-[\d.]+$)")
 
 
 def check_answer(
-    answer: Any, expected: Callable[..., Any], *shapes: tuple[int, ...], **settings: Any
+    answer: Any,
+    expected: Callable[..., Any],
+    *shapes: tuple[int, ...],
+    exercise: str = "",
+    mistakes: Mapping[Any, str] | None = None,
+    **settings: Any,
 ) -> Verdict:
     """Return whether the answer to an exercise is right, and otherwise where it is wrong.
+
+    A common mistake of a function (another axis, exchanged arguments, an unused setting, a missing
+    mean, a constant factor or summand) is named if it explains the results on all random inputs.
 
     Args:
         answer: A function, or a value; None, ... or a function that returns one of them is not
@@ -40,28 +62,41 @@ def check_answer(
         expected: For a function another one: both get random numbers in [-1, 1] of these `shapes`
             (float64) and the `settings`. For a value a function that takes it and returns True, or
             a sentence: why it is not right.
+        exercise: Its number and title, such as "1. Write the loss", for the sheet of `sign`.
+        mistakes: Wrong value -> a hint that names the mistake, in place of the sentence of
+            `expected`. Numbers are compared up to 1 %; a list is looked up as a tuple.
 
     Example:
         check_answer(my_info_nce, info_nce, (5, 5), temperature=0.07)
-        check_answer(answer, lambda count: count == 4 or "Count the words again.")
+        check_answer(answer, lambda count: count == 4, mistakes={5: "The full stop is no word."})
     """
-    if _is_blank(answer):
-        return _OPEN
     # The same inputs at each call: an answer is not right once and wrong the next time.
     generator = torch.Generator().manual_seed(0)
+    trials = []
+    for _ in range(_TRIALS):
+        empty = [torch.empty(shape, dtype=torch.float64) for shape in shapes]
+        trials.append([tensor.uniform_(-1, 1, generator=generator) for tensor in empty])
+    verdict = _judge(answer, expected, trials, settings)
+    for wrong, hint in (mistakes or {}).items():
+        if verdict.startswith("Not yet") and _is_same(answer, wrong):
+            verdict = f"Not yet. {hint}"
+    if verdict != _OPEN:
+        is_right = int(verdict.startswith("Right"))
+        _note(exercise, is_right, getattr(answer, "__name__", answer), "")
+    return Verdict(verdict)
+
+
+def _judge(answer: Any, expected: _Compute, trials: _Trials, settings: Facts) -> str:
+    if _is_blank(answer):
+        return _OPEN
     where = ""
     try:
         if not callable(answer):
             reason = expected(answer)
-            if isinstance(reason, str):
-                return Verdict(f"Not yet. {reason}")
-            return Verdict("Right." if reason else "Not yet.")
-        for trial in range(1, _TRIALS + 1):
-            where = f"On random input {trial}: "
-            inputs = []
-            for shape in shapes:
-                unit = torch.rand(shape, generator=generator, dtype=torch.float64)
-                inputs.append(2 * unit - 1)
+            verdict = "Right." if reason else "Not yet."
+            return f"Not yet. {reason}" if isinstance(reason, str) else verdict
+        for number, inputs in enumerate(trials, 1):
+            where = f"On random input {number}: "
             # Copies, as an answer may write into its inputs.
             given = answer(*map(torch.clone, inputs), **settings)
             if _is_blank(given):
@@ -69,12 +104,82 @@ def check_answer(
             right = torch.as_tensor(expected(*inputs, **settings))
             torch.testing.assert_close(torch.as_tensor(given), right, check_dtype=False)
     except Exception as problem:  # the code of a student can raise anything
-        return Verdict(f"Not yet. {where}{type(problem).__name__}: {problem}")
-    return Verdict(f"Right: equal to {expected.__name__} on {_TRIALS} random inputs.")
+        reason = f"{where}{type(problem).__name__}: {problem}"
+        with suppress(Exception):  # without results there is no other reason
+            reason = _name_mistake(answer, expected, trials, settings) or reason
+        return f"Not yet. {reason}"
+    return f"Right: equal to {expected.__name__} on {_TRIALS} random inputs."
 
 
 def _is_blank(answer: Any) -> bool:
     return answer is None or answer is ...
+
+
+def _is_same(answer: Any, wrong: Any) -> bool:
+    with suppress(Exception):  # no numbers
+        return math.isclose(answer, wrong, rel_tol=0.01)
+    return bool(wrong == (tuple(answer) if isinstance(answer, list) else answer))
+
+
+def _name_mistake(answer: _Compute, expected: _Compute, trials: _Trials, settings: Facts) -> str:
+    """Return the mistakes that explain a function's results on all trials, "" if none do."""
+    compute = partial(expected, **settings)
+    ones = {name: value and 1.0 for name, value in settings.items()}  # False stays False
+    wrong = {
+        "": compute,
+        "Rows and columns are exchanged (dim).": lambda *x: compute(*map(torch.t, x)),
+        "It is along the other axis (dim).": lambda *x: compute(*map(torch.t, x)).t(),
+        "The arguments are exchanged.": lambda *x: compute(*reversed(x)),
+        **{f"Not used: {name}.": partial(compute, **{name: 1.0}) for name in settings},
+        "The settings are not used.": partial(compute, **ones),
+    }
+    lengths = {1.0 * length for tensor in trials[0] for length in tensor.shape}
+    given = np.array([answer(*map(torch.clone, x), **settings) for x in trials], dtype=float)
+    for mistake, function in wrong.items():
+        with suppress(Exception):  # this mistake is impossible with inputs of these shapes
+            right = np.array([function(*x) for x in trials], dtype=float)
+            # The result itself, or the mean that is missing at its end.
+            mean = given.reshape(*right.shape, -1).mean(axis=-1)
+            factor, shift = np.polyfit(right.ravel(), mean.ravel(), 1).round(6)
+            if not factor or not np.allclose(mean, factor * right + shift):
+                continue
+            is_sum = {factor, round(1 / factor, 6)} & lengths
+            cause = "a sum in place of a mean, or the reverse?" if is_sum else "a sign, a constant?"
+            reasons = {
+                mistake: True,
+                "A mean is missing at the end.": mean.size < given.size,
+                f"It is {factor:g} times the right result: {cause}": factor != 1,
+                f"It is off by {shift:+g}: do you count from 1?": shift,
+            }
+            return " ".join(filter(reasons.get, reasons)).strip()
+    return ""
+
+
+def sign(name: str = "") -> Verdict:
+    """Note checked answers and guesses from now on in `answers.csv` of the current folder.
+
+    Each is appended as a line: time (UTC), name, notebook, exercise, right (1 or 0), answer (of a
+    function its name) or guess, and the measured gain. Nothing is sent anywhere.
+
+    Args:
+        name: Of the student; by default that of the folder.
+
+    Example:
+        teaching.sign("Anna")
+    """
+    sheet = Path("answers.csv").absolute()
+    _signature[:] = [(name.strip() or sheet.parent.name, sheet)]
+    return Verdict(f"Answers are noted in {sheet}")
+
+
+def _note(*values: object) -> None:
+    notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem
+    for name, sheet in _signature:
+        cells = map(str, (timestamp(), name, notebook, *values))
+        row = pd.DataFrame([[_FORMULA.sub("'", cell)[:80] for cell in cells]], columns=_COLUMNS)
+        # Without a buffer: one write, which does not mix with the lines of other notebooks.
+        with sheet.open("ab", 0) as file:
+            file.write(row.to_csv(index=False, header=not file.tell()).encode())
 
 
 def compare_guess(guess: float | str | None, history: pd.DataFrame) -> str:
@@ -94,6 +199,7 @@ def compare_guess(guess: float | str | None, history: pd.DataFrame) -> str:
         return f"You made no guess; {result}."
     if isinstance(guess, str):
         return f"Your guess is the text {guess!r}, not a number such as 2.5; {result}."
+    _note("guess", "", f"{guess:.1f}", f"{gain:.1f}")
     return f"You guessed {guess:+.1f}; {result}. You are {abs(gain - guess):.1f} points off."
 
 
