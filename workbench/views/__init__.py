@@ -8,6 +8,7 @@ from workbench.notebook import (
     runs_folder as runs_folder,
 )
 from workbench.views.ask import Ask as Ask
+from workbench.views.classroom import projector as projector
 from workbench.views.comparison import (
     compare_runs as compare_runs,
     compare_with_start as compare_with_start,
@@ -26,6 +27,7 @@ from workbench.views.figures import (
     setting_sweep as setting_sweep,
     training_curve as training_curve,
 )
+from workbench.views.lessons import write_handout as write_handout, write_slides as write_slides
 from workbench.views.notebooks import (
     LiveCurve as LiveCurve,
     Mechanism as Mechanism,

@@ -41,6 +41,8 @@ def show_tables() -> None:
     """
     pio.templates["workbench"] = figure_theme()
     pio.templates.default = "workbench"
+    # Figures follow the width of their place, such as in the mode of a projector.
+    pio.renderers["plotly_mimetype"].config = {"responsive": True}
     # Of papermill and nbconvert, which no JupyterLab watches: their pages draw no figure of plotly.
     is_batch = {"JPY_SESSION_NAME", "PLOTLY_RENDERER"}.isdisjoint(os.environ)
     if is_batch and pio.renderers.default == "plotly_mimetype":
