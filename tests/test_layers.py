@@ -120,7 +120,6 @@ def test_only_live_views_import_widgets():
     names = (
         "_table",
         "ask",
-        "classroom",
         "explorer",
         "notebooks",
         "page",

@@ -8,7 +8,6 @@ from workbench.notebook import (
     runs_folder as runs_folder,
 )
 from workbench.views.ask import Ask as Ask
-from workbench.views.classroom import projector as projector
 from workbench.views.comparison import (
     compare_runs as compare_runs,
     compare_with_start as compare_with_start,
@@ -27,15 +26,17 @@ from workbench.views.figures import (
     setting_sweep as setting_sweep,
     training_curve as training_curve,
 )
-from workbench.views.lessons import write_handout as write_handout, write_slides as write_slides
 from workbench.views.notebooks import (
     LiveCurve as LiveCurve,
     Mechanism as Mechanism,
     collapsible as collapsible,
     dev_table as dev_table,
     drawing as drawing,
+    projector as projector,
     score_table as score_table,
     show_tables as show_tables,
+    write_handout as write_handout,
+    write_slides as write_slides,
 )
 from workbench.views.page import most_changed as most_changed, ranking_html as ranking_html
 from workbench.views.pair_explorer import PairExplorer as PairExplorer

@@ -96,5 +96,4 @@ def notebook_html(content: Any, template: str = "lab") -> str:
         exclude_input_prompt=True,
         exclude_output_prompt=True,
     )
-    page, _ = exporter.from_notebook_node(content)
-    return page
+    return exporter.from_notebook_node(content)[0]

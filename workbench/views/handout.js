@@ -1,7 +1,15 @@
 // Puts claim, idea and equations of a notebook on the first sheet, its exercises on the second.
 const main = document.querySelector("main");
-const cells = [...main.querySelectorAll(".text_cell_render")].map((cell) => [...cell.children]);
 for (const one of main.querySelectorAll(".anchor-link")) one.remove();
+// Of code only what a student completes: a function with its first line, or an answer.
+function stubs(cell) {
+  const [stub] = cell.querySelector(".input pre")?.textContent.match(/^(def my_.*\n.*|answer = .*)/) ?? [];
+  return stub ? [Object.assign(document.createElement("pre"), { textContent: stub })] : [];
+}
+const cells = [...main.children].map((cell) => {
+  const text = cell.querySelector(".text_cell_render");
+  return text ? [...text.children] : stubs(cell);
+});
 const ABOUT_CODE = /next cell|last lines? compare|\bcells?\b|Set answer/; // of what is not on paper
 const isEquation = (part) => part.querySelector?.("math[display=block]");
 
