@@ -302,8 +302,13 @@ def write_handout(notebook: Path, path: Path) -> Path:
         write_handout(Path("notebooks/10_simcse.ipynb"), Path("simcse-handout.html"))
     """
     # Removed and not hidden: the file is handed out, too. Its script chooses among the rest.
-    body = re.sub("(?s)<details>.*?</details>", "", _lesson_html(notebook))
-    return write_page(path, render("handout.html", body=body))
+    return write_page(
+        path,
+        render(
+            "handout.html",
+            body=re.sub("(?s)<details>.*?</details>", "", _lesson_html(notebook)),
+        ),
+    )
 
 
 def _lesson_html(notebook: Path) -> str:
