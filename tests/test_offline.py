@@ -184,7 +184,7 @@ def test_whole_numbers_of_eight_bits_stay_near(browser: Any, tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width, height", [(390, 844), (844, 390)])
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (844, 390)])
 def test_ones_own_order_is_compared_by_kendalls_tau_on_a_phone_by_touch_and_by_keys(
     browser: Any, tmp_path: Path, width: int, height: int
 ):
@@ -219,7 +219,8 @@ def test_ones_own_order_is_compared_by_kendalls_tau_on_a_phone_by_touch_and_by_k
         assert found.response["violations"] == [], scheme
     if width > height:
         top = opened.locator("#ranking, #voting").first.bounding_box()
-        assert top and top["y"] < height / 3, "beside the texts and not below them"
+        assert top is not None
+        assert top["y"] < height / 3, "beside the texts and not below them"
     context.close()
 
 

@@ -1,6 +1,5 @@
 """The commands for a class: share, slides."""
 
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -54,8 +53,7 @@ def share(
         except OSError as error:
             raise SettingError(f"port {port}: {error.strerror}; give another --port") from error
         echo(render("share.txt", **values))
-        with suppress(KeyboardInterrupt):
-            IOLoop.current().start()
+        IOLoop.current().start()
 
 
 @class_app.command()

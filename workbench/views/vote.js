@@ -28,6 +28,7 @@ class Vote {
   go(state) {
     this.state = state;
     this.changed();
+    if (state === "compared") document.getElementById("status").scrollIntoView();
   }
   update(lines) { // new targets come last, in the order of the alphabet, which gives nothing away
     const targets = [...new Set(lines)];
