@@ -211,7 +211,7 @@ def test_ones_own_order_is_compared_by_kendalls_tau_on_a_phone_by_touch_and_by_k
     scores = view.selected.set_index("target")["score: word-overlap"]
     expected = kendalltau([4, 3, 2, 1], scores[own]).statistic
     assert f"tau {expected:.2f}," in opened.locator("figcaption").inner_text()
-    assert [row.split("\t")[0] for row in opened.locator("tbody tr").all_inner_texts()]
+    assert opened.locator("td.text > div").all_inner_texts() == own
     assert opened.evaluate("document.documentElement.scrollWidth") == width
     for scheme in ("light", "dark"):
         opened.emulate_media(color_scheme=scheme)
