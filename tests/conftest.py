@@ -65,6 +65,8 @@ _BROWSER = [
     "test_browser.py",
     "test_hover.py",
     "test_offline.py",
+    "test_share.py",
+    "test_slides.py",
     "test_views_table.py",
     "acceptance/test_views.py",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import transformers
+from scipy.stats import kendalltau
 from tiny_checkpoints import tiny_architecture
 
 from workbench import Encoder, load_pairs
@@ -180,6 +181,47 @@ def test_whole_numbers_of_eight_bits_stay_near(browser: Any, tmp_path: Path):
     apart = np.abs(rows @ rows.T - expected @ expected.T)
     opened.close()
     assert 1e-5 < apart.max() < 0.006
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (844, 390)])
+def test_ones_own_order_is_compared_by_kendalls_tau_on_a_phone_by_touch_and_by_keys(
+    browser: Any, tmp_path: Path, width: int, height: int
+):
+    from axe_playwright_python.sync_playwright import Axe
+
+    view = Ask(["word-overlap"], "a b c d", ["z", "a b c", "b", "c d x"])
+    context = browser.new_context(
+        offline=True, has_touch=True, viewport={"width": width, "height": height}
+    )
+    opened = context.new_page()
+    opened.goto(view.to_html(tmp_path / "ask.html", encoder=True).as_uri() + "#vote")
+    opened.locator("#own li").nth(3).wait_for()
+    assert opened.locator("table").count() == 0, "the encoders' order comes after the own one"
+    order = opened.locator("#own span").all_inner_texts()
+    assert order == ["a b c", "b", "c d x", "z"]
+    opened.get_by_label("up: z").tap()
+    opened.get_by_label("up: z").press("Enter")
+    opened.get_by_label("up: z").press("Enter")
+    own = opened.locator("#own span").all_inner_texts()
+    assert own == ["z", "a b c", "b", "c d x"]
+    assert opened.evaluate("document.activeElement.getAttribute('aria-label')") == "down: z"
+    opened.get_by_role("button", name="Compare").tap()
+    opened.locator("figcaption").wait_for()
+    scores = view.selected.set_index("target")["score: word-overlap"]
+    expected = kendalltau([4, 3, 2, 1], scores[own]).statistic
+    assert f"tau {expected:.2f}," in opened.locator("figcaption").inner_text()
+    assert opened.locator("td.text > div").all_inner_texts() == own
+    assert opened.evaluate("document.documentElement.scrollWidth") == width
+    for scheme in ("light", "dark"):
+        opened.emulate_media(color_scheme=scheme)
+        found = Axe().run(opened, options={"resultTypes": ["violations"]})
+        assert found.response["violations"] == [], scheme
+    if width > height:
+        top = opened.locator("#ranking, #voting").first.bounding_box()
+        assert top is not None
+        assert top["y"] < height / 3, "beside the texts and not below them"
+    context.close()
 
 
 def changed_tokenizer(folder: Path, change: Callable[[dict[str, Any]], object]) -> Encoder:

@@ -32,8 +32,11 @@ from workbench.views.notebooks import (
     collapsible as collapsible,
     dev_table as dev_table,
     drawing as drawing,
+    projector as projector,
     score_table as score_table,
     show_tables as show_tables,
+    write_handout as write_handout,
+    write_slides as write_slides,
 )
 from workbench.views.page import most_changed as most_changed, ranking_html as ranking_html
 from workbench.views.pair_explorer import PairExplorer as PairExplorer

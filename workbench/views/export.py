@@ -54,8 +54,20 @@ def export_html(notebook: Path) -> Path:
     Example:
         export_html(Path("runs/simcse.ipynb"))
     """
-    # These take a second to import, which views of a notebook do without.
+    # This takes a second to import, which views of a notebook do without.
     import nbformat
+
+    page = notebook_html(nbformat.read(notebook, as_version=4))
+    # nbconvert loads require.js and MathJax from a network; nothing in our notebooks uses them.
+    page = re.sub(r'<script src="https://[^"]*">\s*</script>', "", page)
+    return write_page(notebook.with_suffix(".html"), page)
+
+
+def notebook_html(content: Any, template: str = "lab") -> str:
+    """Return a notebook as HTML by a template of nbconvert; `content` is changed.
+
+    Figures are drawn by a script that is in the page once; equations are MathML.
+    """
     from latex2mathml.converter import convert
     from nbconvert import HTMLExporter
     from traitlets.config import Config
@@ -63,7 +75,6 @@ def export_html(notebook: Path) -> Path:
     def mathml(equation: re.Match[str]) -> str:
         return convert(equation[2], display=_DISPLAYS[equation[1]])
 
-    content = nbformat.read(notebook, as_version=4)
     content.metadata.pop("widgets", None)  # widgets have a view in HTML, too
     script = script_html()
     draw = FigureRenderer().to_mimebundle
@@ -79,8 +90,10 @@ def export_html(notebook: Path) -> Path:
                 data["text/html"] = script + draw(data[_FIGURE])["text/html"]
                 script = ""
     config = Config({"NbConvertBase": {"display_data_priority": _ORDER}})
-    exporter = HTMLExporter(config=config, exclude_input_prompt=True, exclude_output_prompt=True)
-    page, _ = exporter.from_notebook_node(content)
-    # nbconvert loads require.js and MathJax from a network; nothing in our notebooks uses them.
-    page = re.sub(r'<script src="https://[^"]*">\s*</script>', "", page)
-    return write_page(notebook.with_suffix(".html"), page)
+    exporter = HTMLExporter(
+        config=config,
+        template_name=template,
+        exclude_input_prompt=True,
+        exclude_output_prompt=True,
+    )
+    return exporter.from_notebook_node(content)[0]

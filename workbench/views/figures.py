@@ -148,6 +148,7 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
             y=rows,
             z=matrix,
             texttemplate="%{z:.2f}",
+            textfont_color="#1a1a1a",
             hovertemplate="%{y}, column %{x}: %{z:.3f}<extra></extra>",
             coloraxis="coloraxis",
             xgap=2,
@@ -174,7 +175,8 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
     return laid_out(
         figure,
         "",
-        coloraxis_colorscale="Blues",
+        # No darker than black text on it can be read.
+        coloraxis_colorscale=["#f7fbff", "#4292c6"],
         coloraxis_cmin=np.min(values),
         coloraxis_cmax=np.max(values),
         coloraxis_showscale=False,

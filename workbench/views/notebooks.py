@@ -1,4 +1,6 @@
-"""What notebooks show next to figures: tables, drawings, equations that follow their controls."""
+"""What notebooks show next to figures: tables, drawings, equations that follow their controls.
+
+Also slides and a handout of a notebook."""
 
 import os
 import re
@@ -6,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import ipywidgets
@@ -21,8 +24,8 @@ from workbench.metrics import metrics_table
 from workbench.runs import Run
 from workbench.views._plot import HEIGHT, figure_theme
 from workbench.views._style import read_part, render, svg_image
-from workbench.views._table import TypedView
-from workbench.views.export import FigureRenderer, script_html
+from workbench.views._table import Panel, TypedView
+from workbench.views.export import FigureRenderer, notebook_html, script_html, write_page
 from workbench.views.figures import training_curve
 
 _ROWS = 200  # of a longer table its two ends: a page with all the pairs of a run would be megabytes
@@ -41,6 +44,8 @@ def show_tables() -> None:
     """
     pio.templates["workbench"] = figure_theme()
     pio.templates.default = "workbench"
+    # Figures follow the width of their place, such as in the mode of a projector.
+    pio.renderers["plotly_mimetype"].config = {"responsive": True}
     # Of papermill and nbconvert, which no JupyterLab watches: their pages draw no figure of plotly.
     is_batch = {"JPY_SESSION_NAME", "PLOTLY_RENDERER"}.isdisjoint(os.environ)
     if is_batch and pio.renderers.default == "plotly_mimetype":
@@ -51,6 +56,22 @@ def show_tables() -> None:
     shell: Any = get_ipython()
     if shell is not None:
         shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, table_html)
+
+
+def projector(theme: str = "auto") -> Panel:
+    """Show this notebook as a class can read it from the fifth row; "off" takes it back.
+
+    Outputs, tables, widgets and figures get text of 20 pixels or more, at the full width, in black
+    on white or white on black. Called once, it applies to every cell, earlier and later ones, until
+    a later call or until its own output is removed. Ctrl+B hides the files on the left.
+
+    Args:
+        theme: "light", "dark", "auto", which follows JupyterLab, or "off".
+
+    Example:
+        projector()  # in a cell of its own
+    """
+    return Panel(html=render("projector.html", theme=theme))
 
 
 def table_html(table: pd.DataFrame) -> str:
@@ -252,3 +273,53 @@ def collapsible(title: str, *things: Any) -> HTML:
         collapsible("Settings and folder of this run", config, run)
     """
     return HTML(render("collapsible.html", title=title, things=things))
+
+
+def write_slides(notebook: Path, path: Path) -> Path:
+    """Write slides of a notebook, executed or not, and return their path.
+
+    Each heading and each exercise begins a slide. Arrow keys, space and swipes change the slide, c
+    unfolds the code, t changes between light and dark; solutions stay closed until they are
+    clicked. Printed, each slide is a page.
+
+    Raises:
+        ValueError: The file is not a notebook.
+        OSError: It cannot be read, or `path` cannot be written.
+
+    Example:
+        write_slides(Path("notebooks/10_simcse.ipynb"), Path("simcse.html"))
+    """
+    return write_page(path, render("slides.html", body=_lesson_html(notebook)))
+
+
+def write_handout(notebook: Path, path: Path) -> Path:
+    """Write a handout of a method's notebook, at most two A4 pages in print; return its path.
+
+    It shows the claim, the idea and its drawing, the equations, and the exercises with room for the
+    answers: no solution, and of the code only what a student completes. Raises as `write_slides`.
+
+    Example:
+        write_handout(Path("notebooks/10_simcse.ipynb"), Path("simcse-handout.html"))
+    """
+    # Removed and not hidden: the file is handed out, too. Its script chooses among the rest.
+    return write_page(
+        path,
+        render(
+            "handout.html",
+            body=re.sub("(?s)<details>.*?</details>", "", _lesson_html(notebook)),
+        ),
+    )
+
+
+def _lesson_html(notebook: Path) -> str:
+    # This takes a second to import, which views of a notebook do without.
+    import nbformat
+
+    content = nbformat.read(notebook, 4)
+    for cell in content.cells:
+        if name := re.search(r'views\.drawing\("(\w+)"\)', cell.source):
+            # In the place of code that may not have run, and that is hidden in the notebook.
+            cell.cell_type = "markdown"
+            cell.metadata.clear()
+            cell.source = drawing(name[1]).data
+    return notebook_html(content, "basic")

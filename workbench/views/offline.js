@@ -2,6 +2,8 @@ const encoders = JSON.parse(document.getElementById("encoders").textContent)
   .map((given) => (given.config ? new BertEncoder(given) : new WordOverlap(given)));
 const [query, targets, status] = ["query", "targets", "status"].map((id) => document.getElementById(id));
 const known = encoders.map(() => new Map()), pause = () => new Promise((resume) => setTimeout(resume));
+const ranking = document.getElementById("ranking"), charts = document.getElementById("lines");
+const vote = new Vote(() => show());
 let latest = 0;
 
 function cell(kind, text, small) {
@@ -18,13 +20,15 @@ function cell(kind, text, small) {
 async function rank() {
   const turn = ++latest, lines = targets.value.split("\n").filter((line) => line.trim());
   const sentences = query.value.trim() && lines.length ? [query.value, ...lines] : [];
-  const panel = document.querySelector("main"), table = document.createElement("table");
-  if (!sentences.length) {
-    status.textContent = "Type a query and at least one target.";
-    panel.replaceChildren();
+  const table = document.createElement("table"), isCompared = vote.state === "compared";
+  vote.update(sentences.length ? lines : []);
+  if (!sentences.length || vote.state === "voting") {
+    status.textContent = sentences.length ? "" : "Type a query and at least one target.";
+    ranking.replaceChildren();
+    charts.replaceChildren();
     return;
   }
-  panel.classList.add("old");
+  ranking.classList.add("old");
   for (const [place, encoder] of encoders.entries()) {
     for (const [done, sentence] of sentences.entries()) {
       if (known[place].has(sentence)) continue;
@@ -34,26 +38,41 @@ async function rank() {
       known[place].set(sentence, encoder.encode(sentence));
     }
   }
-  panel.replaceChildren(table);
-  panel.classList.remove("old");
+  ranking.replaceChildren(table);
+  charts.replaceChildren();
+  ranking.classList.remove("old");
   const head = table.createTHead().insertRow();
   const rows = lines.map((line) => ({
     line, cosines: encoders.map((one, place) => one.cosine(known[place].get(query.value), known[place].get(line))),
   }));
   const broken = encoders.find((_, i) => rows.some(({ cosines }) => Number.isNaN(cosines[i])));
   if (broken) throw new Error(`${broken.label} gives vectors that are not finite: its weights have diverged.`);
-  rows.sort((a, b) => b.cosines[0] - a.cosines[0]);
+  rows.sort((a, b) => (isCompared && vote.place(a.line) - vote.place(b.line)) || b.cosines[0] - a.cosines[0]);
   table.className = "ranks";
-  head.append(cell("th", "target"), ...encoders.map((encoder) => cell("th", encoder.label)));
+  head.append(cell("th", "target"), ...(isCompared ? [cell("th", "you")] : []), ...encoders.map((encoder) => cell("th", encoder.label)));
   const count = (which, holds) => rows.filter((row) => holds(row.cosines[which])).length;
   const place = (cosine, which) => // equal cosines share the mean of their ranks
     count(which, (one) => one > cosine) + (1 + count(which, (one) => one === cosine)) / 2;
   for (const { line, cosines } of rows) {
     const text = cell("td", line), notes = encoders.map((one) => one.notes(line) && `${one.label}: ${one.notes(line)}`);
     text.append(Object.assign(document.createElement("small"), { textContent: notes.filter(Boolean).join("; ") }));
-    table.insertRow().append(text, ...cosines.map((one, i) => cell("td", place(one, i), one.toFixed(3))));
+    const own = vote.place(line), cells = cosines.map((one, i) => cell("td", place(one, i), one.toFixed(3)));
+    for (const [i, one] of isCompared ? cells.entries() : []) {
+      const move = own - place(cosines[i], i), share = Math.abs(move) / Math.max(1, rows.length - 1);
+      one.classList.add(`shade${move && [1 / 6, 1 / 3, 1 / 2, 1].findIndex((limit) => share <= limit + 1e-9) + 1}`);
+      if (move) one.firstChild.after(` ${move > 0 ? "▲" : "▼"}${Math.abs(move)}`);
+    }
+    table.insertRow().append(text, ...(isCompared ? [cell("td", own, "")] : []), ...cells);
   }
   status.textContent = "Rank 1 is the nearest; below each rank is the cosine.";
+  if (!isCompared) return;
+  status.textContent += " ▲ ▼: so many places higher or lower than by you. tau (Kendall): 1 is your order, -1 its reverse.";
+  for (const [i, { label }] of encoders.entries()) {
+    const own = rows.map(({ line }) => vote.place(line)), ranks = rows.map(({ cosines }) => place(cosines[i], i));
+    const { tau, crossed, pairs } = kendall(own, ranks);
+    const agreement = Number.isNaN(tau) ? "no order to compare" : `tau ${tau.toFixed(2)}`;
+    charts.append(crossings(label, own, ranks, `${label}: ${agreement}, ${crossed} of ${pairs} pairs in another order`));
+  }
 }
 const show = () => rank().catch((problem) => (status.textContent = String(problem)));
 for (const field of [query, targets]) field.addEventListener("input", show);

@@ -1,6 +1,37 @@
 // Shows HTML that the kernel drew and escaped, and reports which button is pressed in it.
 // A row of a table and the line of a chart that belong to one target are marked together.
 
+const latest = new WeakMap(); // notebook -> the panel that decides on its mode
+const THEMES = ["auto", "light", "dark", "off"];
+
+// The mode of a projector, for the notebook of this panel.
+function project(el, theme) {
+  const place = el.closest(".jp-NotebookPanel") ?? document.body;
+  const isDarkPage = () => document.body.dataset.jpThemeLight === "false" || document.body.classList.contains("vscode-dark");
+  const set = (isOn, isDark) => {
+    place.classList.toggle("workbench-projector", isOn);
+    place.classList.toggle("workbench-dark", isOn && isDark);
+  };
+  const show = () => {
+    if (latest.get(place) === el) set(theme !== "off", theme === "dark" || (theme === "auto" && isDarkPage()));
+  };
+  latest.set(place, el);
+  // Figures measure their place again.
+  const widths = new ResizeObserver(() => dispatchEvent(new Event("resize")));
+  widths.observe(el);
+  const themes = new MutationObserver(show);
+  themes.observe(document.body, { attributeFilter: ["data-jp-theme-light", "class"] });
+  show();
+  return () => {
+    themes.disconnect();
+    widths.disconnect();
+    if (latest.get(place) !== el) return;
+    latest.delete(place);
+    set(false, false);
+    dispatchEvent(new Event("resize"));
+  };
+}
+
 function render({ model, el }) {
   el.classList.add("workbench-panel");
   el.dataset.lmSuppressShortcuts = "true";
@@ -22,6 +53,11 @@ function render({ model, el }) {
   el.addEventListener("keydown", (event) => event.stopPropagation()); // JupyterLab's notebook would take Enter
   model.on("change:html", draw);
   draw();
-  return () => model.off("change:html", draw);
+  const theme = el.querySelector("[data-projector]")?.dataset.projector;
+  const end = THEMES.includes(theme) ? project(el, theme) : () => {};
+  return () => {
+    model.off("change:html", draw);
+    end();
+  };
 }
 export default { render };

@@ -1,0 +1,110 @@
+"""Pages that a class opens on its phones: what is served, and what is not."""
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from forking import python
+from typer.testing import CliRunner
+
+from workbench.commands.app import app
+from workbench.errors import SettingError
+
+pytest.importorskip("segno")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    folder = tmp_path_factory.mktemp("pages")
+    (folder / "secret.txt").write_text("not a page")
+    for name in ("ask", "simcse-handout"):
+        (folder / f"{name}.html").write_text(f"<!DOCTYPE html><title>{name}</title>{name}")
+    port = free_port()
+    command = [python(), "-m", "workbench", "class", "share", str(folder), "--port", str(port)]
+    environment = os.environ | {"PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, encoding="utf-8", env=environment
+    ) as server:
+        assert server.stdout
+        printed = ""
+        for line in server.stdout:
+            printed += line
+            if "Ctrl+C" in line:
+                break
+        yield SimpleNamespace(port=port, printed=printed)
+        server.send_signal(signal.SIGINT)
+        assert server.wait(60) == 130
+
+
+def ask(port: int, path: str, method: str = "GET") -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+@pytest.mark.slow
+def test_only_the_pages_are_served_and_only_for_reading(shared: SimpleNamespace):
+    assert ask(shared.port, "/simcse-handout.html") == (
+        200,
+        "<!DOCTYPE html><title>simcse-handout</title>simcse-handout",
+    )
+    for path in ("/secret.txt", "/../pages/secret.txt", "/%2e%2e/%2e%2e/etc/passwd", "/..", "//"):
+        assert ask(shared.port, path)[0] in (403, 404), path
+    for method in ("POST", "PUT", "DELETE"):
+        assert ask(shared.port, "/ask.html", method)[0] == 405
+
+
+@pytest.mark.slow
+def test_the_index_has_a_code_for_each_printed_address_and_axe_finds_no_fault(
+    shared: SimpleNamespace, browser: Any
+):
+    urls = re.findall(r"http://[\d.]+:\d+/", shared.printed)
+    assert "127.0.0.1" not in shared.printed
+    assert bool(urls) != ("in no network" in shared.printed)
+    page = browser.new_page()
+    page.goto(f"http://127.0.0.1:{shared.port}/")
+    assert page.locator("figcaption").all_inner_texts() == urls
+    links = page.locator("a")
+    assert [one.get_attribute("href") for one in links.all()] == [
+        "ask.html#vote",
+        "ask.html",
+        "simcse-handout.html",
+    ]
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        found = Axe().run(page, options={"resultTypes": ["violations"]})
+        assert found.response["violations"] == [], scheme
+    page.close()
+
+
+def test_a_taken_port_and_two_pages_of_one_name_are_refused(tmp_path: Path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "ask.html").write_text(name)
+    files = [str(tmp_path / "a"), str(tmp_path / "b")]
+    done = CliRunner().invoke(app, ["class", "share", *files])
+    assert isinstance(done.exception, FileExistsError)
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = CliRunner().invoke(app, ["class", "share", files[0], "--port", port])
+    assert isinstance(done.exception, SettingError)
+    assert f"port {port}" in str(done.exception)
+    assert "give another --port" in str(done.exception)
