@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest import mock
 
 from workbench.checkpoints import find_checkpoint
@@ -22,6 +23,7 @@ from workbench.errors import DataError, RunError, SettingError
 from workbench.files import project_path
 from workbench.printing import steady_stdout
 from workbench.runs import AnyPath, Facts, Run, finished_run
+from workbench.views import export_html
 
 _LOG = logging.getLogger("workbench")
 # Environment of a kernel. cuBLAS reads its setting at its first product, too late to be set in a
@@ -123,6 +125,23 @@ def run_notebook(
     with current.record_end():
         _execute_notebook(notebook, current.path / "notebook.ipynb", parameters)
     return current
+
+
+def execute_lesson(notebook: Path) -> str:
+    """Write an executed copy of a notebook as a page next to it, and return what was done.
+
+    An existing page is kept. Its runs are removed afterwards. Raises RunError if a cell fails.
+    """
+    page = notebook.with_suffix(".html")
+    if page.exists():
+        return f"kept: {page}"
+    # In the same folder, so that the page is moved in one step.
+    with TemporaryDirectory(prefix=".", dir=notebook.parent) as folder:
+        executed = Path(folder) / notebook.name
+        has_runs = "runs_root = " in notebook.read_text(encoding="utf-8")
+        _execute_notebook(notebook, executed, {"runs_root": folder} if has_runs else {})
+        export_html(executed).replace(page)
+    return f"written: {page}"
 
 
 def notebook_of(method: str) -> Path:

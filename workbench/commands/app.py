@@ -11,6 +11,7 @@ from typer import Option, Typer
 
 from workbench.commands.compare import compare_app
 from workbench.commands.data import data_app
+from workbench.commands.lessons import class_app
 from workbench.commands.notebooks import notebooks_app
 from workbench.commands.output import echo
 from workbench.commands.runs import runs_app
@@ -31,6 +32,7 @@ app = Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 # In the order of --help.
 app.add_typer(training_app)
 app.add_typer(notebooks_app)
+app.add_typer(class_app, name="class")
 app.add_typer(compare_app)
 app.add_typer(data_app, name="data")
 app.add_typer(sweep_app, name="sweep")
