@@ -1,5 +1,6 @@
-"""A class: the notebooks of a lesson."""
+"""A class: the notebooks of a lesson, and the board of its students."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,11 +10,15 @@ from typing import Any
 import nbformat
 import pytest
 from typer.testing import CliRunner
+from written_runs import SUITE, write_run
 
+from workbench import views
 from workbench.commands.app import app
+from workbench.config import SimCSEConfig
 from workbench.execution import execute_lesson
 
 LESSONS = ["00_tour", "10_simcse", "11_rankcse", "17_lists", "30_failures"]
+HEADER = "time,name,notebook,exercise,right,answer,gain\n"
 
 
 def call(*words: object) -> Any:
@@ -113,3 +118,97 @@ def test_an_executed_page_is_written_once(tmp_path: Path):
     assert "Spearman" in page.read_text(encoding="utf-8")
     assert execute_lesson(tmp_path / "00_tour.ipynb") == f"kept: {page}"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["00_tour.html", "00_tour.ipynb"]
+
+
+@pytest.fixture
+def students(tmp_path: Path) -> Path:
+    """Return the folder of a class."""
+    lines = {
+        "anna": "t,Anna,n,1. Write,0,f,\nt,Anna,n,1. Write,1,f,\nt,Anna,n,guess,,5.0,25.0\n",
+        "ben": f"t,Ben,n,1. Write,0,f,\n{HEADER}t,Ben,n,2. Zero,0,4,\nt,Ben,n,2. Zero,0,5,\n",
+        "cleo": "t,Anna,n,guess,,-2.5,25.0\n",
+    }
+    for seed, (folder, rows) in enumerate(lines.items()):
+        sheet = tmp_path / folder / "my-notebooks" / "answers.csv"
+        sheet.parent.mkdir(parents=True)
+        sheet.write_text(HEADER + rows)
+        if folder != "cleo":
+            run = write_run(
+                tmp_path / folder / "runs", SimCSEConfig.from_parameters("demo", seed, {}), 1.0
+            )
+            run.record(ended=f"2030-01-0{9 - seed}")
+    (tmp_path / "dan").mkdir()
+    (tmp_path / "eva").mkdir()
+    (tmp_path / "eva" / "answers.csv").write_text("foreign;table\n1;2\n")
+    return tmp_path
+
+
+def test_the_board_has_every_student_and_a_sentence_for_what_is_missing(students: Path):
+    board = views.read_board(students, SUITE)
+    rows = board.answers.to_dict("records")
+    assert rows == [
+        {
+            "folder": "anna",
+            "name": "Anna",
+            "n 1. Write": "right, try 2",
+            "n 2. Zero": "open",
+            "n guess": "5.0, off by 20.0",
+        },
+        {
+            "folder": "ben",
+            "name": "Ben",
+            "n 1. Write": "not yet, try 1",
+            "n 2. Zero": "not yet, try 2",
+            "n guess": "open",
+        },
+        {
+            "folder": "cleo",
+            "name": "Anna",
+            "n 1. Write": "open",
+            "n 2. Zero": "open",
+            "n guess": "-2.5, off by 27.5",
+        },
+    ]
+    broken, *missing = board.notes
+    assert broken.startswith(f"{students / 'eva' / 'answers.csv'} is no sheet of answers: ")
+    assert missing == [
+        "dan: no answers",
+        "eva: no answers",
+        "cleo: no finished run",
+        "dan: no finished run",
+        "eva: no finished run",
+    ]
+
+
+def test_the_interval_of_the_board_narrows_in_order_of_finishing(students: Path):
+    copy = SimCSEConfig.from_parameters("demo", 1, {})
+    write_run(students / "dan" / "runs", copy, 1.0).record(ended="2030-01-10")  # ben's seed
+    other = SimCSEConfig.from_parameters("demo", 7, {"temperature": 0.1})
+    write_run(students / "dan" / "runs", other, 1.0)
+    runs: Any = views.read_board(students, SUITE).runs
+    assert runs["student"].tolist() == ["ben", "anna"], "a seed once, one setting"
+    assert runs["mean"].tolist() == pytest.approx([runs["score"][0], runs["score"].mean()])
+    assert runs["low"].isna().tolist() == [True, False]
+    # Student's t with one degree of freedom.
+    half = 12.706 * runs["score"].std() / 2**0.5
+    assert runs["high"][1] - runs["mean"][1] == pytest.approx(half, rel=1e-4)
+
+
+def test_the_board_is_printed_and_written_as_a_page(students: Path):
+    page = students / "board.html"
+    output = call("board", students, "--suite", SUITE, "--html", page).output
+    for text in ("right, try 2", "not yet, try 1", "dan: no answers", f"page: {page}"):
+        assert text in output
+    html = page.read_text(encoding="utf-8")
+    assert "the mean so far has its interval" in html
+    assert "dan: no answers" in html
+    assert "https://" not in html.split("<script")[0]
+
+
+def test_a_board_of_nobody_is_empty(tmp_path: Path):
+    board = views.read_board(tmp_path)
+    assert board.answers.empty
+    assert board.runs.empty
+    assert board.notes == []
+    assert views.board_page(tmp_path / "board.html", board).is_file()
+    assert json.dumps(board.notes) == "[]"

@@ -19,7 +19,7 @@ DECISIONS = PROJECT / "docs" / "decisions.md"
 # The budget is raised by the stated price of a feature, never by the density of a line.
 # The comparison of systems costs about 900 nodes more than its price: with replayed steps it must
 # come back to 92,500.
-MOST_NODES = 94_540
+MOST_NODES = 95_320
 MOST_NODES_PER_LINE = 7.0
 LONGEST_LINE = 100
 LEAST_REMARKS = 0.05

@@ -1,4 +1,4 @@
-"""The commands for a class: class make."""
+"""The commands for a class: class make, class board."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -6,8 +6,9 @@ from typing import Annotated
 
 from typer import Argument, Option, Typer
 
+import workbench
 from workbench.commands.options import Words
-from workbench.commands.output import echo
+from workbench.commands.output import echo, print_table
 from workbench.execution import execute_lesson
 from workbench.files import reraise_os_error
 from workbench.lessons import make_lesson
@@ -39,3 +40,22 @@ def make_lessons(
             echo(make_lesson(path, changes))
             if executed:
                 echo(execute_lesson(path))
+
+
+@class_app.command("board")
+def print_board(
+    folder: Annotated[Path, Argument(help="Contains a folder for each student.")],
+    suite: Annotated[str, Option(help="The suite of the runs.")] = "world-test",
+    html: Annotated[Path | None, Option(help="Write a page.")] = None,
+) -> None:
+    """Print who has answered which exercise, and the scores of all runs of a class."""
+    with reraise_os_error(folder, "a folder that exists"):
+        board = workbench.views.read_board(folder, suite)
+    for table in (board.answers, board.runs):
+        print_table(table)
+        echo("")
+    for note in board.notes:
+        echo(note)
+    if html:
+        with reraise_os_error(html, "another file"):
+            echo(f"page: {workbench.views.board_page(html, board)}")
