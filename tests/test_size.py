@@ -44,9 +44,9 @@ FEATURES = {
     "tables of the papers": ["views/papers"],
     "figures": ["views/figures", "views/_plot"],
     "phenomena": ["views/phenomena"],
+    "teaching, lessons and the board of a class": ["teaching", "lessons", "views/board"],
     "other views": ["views"],
     "command line": ["commands", "__main__", "printing"],
-    "teaching, lessons and the board of a class": ["teaching", "lessons", "views/board"],
     "the rest": [""],
 }
 

@@ -23,7 +23,6 @@ from workbench.errors import DataError, RunError, SettingError
 from workbench.files import project_path
 from workbench.printing import steady_stdout
 from workbench.runs import AnyPath, Facts, Run, finished_run
-from workbench.views import export_html
 
 _LOG = logging.getLogger("workbench")
 # Environment of a kernel. cuBLAS reads its setting at its first product, too late to be set in a
@@ -132,6 +131,8 @@ def execute_lesson(notebook: Path) -> str:
 
     An existing page is kept. Its runs are removed afterwards. Raises RunError if a cell fails.
     """
+    from workbench.views import export_html  # with widgets, which a run does without
+
     page = notebook.with_suffix(".html")
     if page.exists():
         return f"kept: {page}"

@@ -9,7 +9,6 @@ from typer import Argument, Option, Typer
 import workbench
 from workbench.commands.options import Words
 from workbench.commands.output import echo, print_table
-from workbench.execution import execute_lesson
 from workbench.files import reraise_os_error
 from workbench.lessons import make_lesson
 
@@ -30,6 +29,8 @@ def make_lessons(
     executed: Annotated[bool, Option("--executed", help="Also write executed pages.")] = False,
 ) -> None:
     """Write the notebooks of a lesson for students or for teachers."""
+    from workbench.execution import execute_lesson  # which loads pandas
+
     changes = {"all", str(audience)}
     if nbgrader:
         changes |= {"nbgrader", f"nbgrader-{audience}"}
