@@ -18,7 +18,7 @@ LAYERS = [
     {"encoder", "teachers"},
     {"methods", "evaluation", "training", "systems"},
     {"views", "look", "teaching"},
-    {"execution", "sweeps", "commands", "__main__"},
+    {"execution", "sweeps", "lessons", "commands", "__main__"},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 NO_TORCH = {

@@ -99,7 +99,8 @@ def test_a_taken_port_and_two_pages_of_one_name_are_refused(tmp_path: Path):
         (tmp_path / name / "ask.html").write_text(name)
     files = [str(tmp_path / "a"), str(tmp_path / "b")]
     done = CliRunner().invoke(app, ["class", "share", *files])
-    assert isinstance(done.exception, FileExistsError)
+    assert isinstance(done.exception, SettingError)
+    assert "two pages have this name" in str(done.exception)
     with socket.socket() as taken:
         taken.bind(("", 0))
         taken.listen()

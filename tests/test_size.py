@@ -19,7 +19,7 @@ DECISIONS = PROJECT / "docs" / "decisions.md"
 # The budget is raised by the stated price of a feature, never by the density of a line.
 # The comparison of systems costs about 900 nodes more than its price: with replayed steps it must
 # come back to 92,500.
-MOST_NODES = 94_063
+MOST_NODES = 96_700
 MOST_NODES_PER_LINE = 7.0
 LONGEST_LINE = 100
 LEAST_REMARKS = 0.05
@@ -44,9 +44,9 @@ FEATURES = {
     "tables of the papers": ["views/papers"],
     "figures": ["views/figures", "views/_plot"],
     "phenomena": ["views/phenomena"],
+    "teaching, and all for a class": ["teaching", "lessons", "views/board", "commands/lessons"],
     "other views": ["views"],
     "command line": ["commands", "__main__", "printing"],
-    "teaching": ["teaching"],
     "the rest": [""],
 }
 

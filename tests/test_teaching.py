@@ -323,7 +323,8 @@ def forget(*names: str) -> Any:
     """Return ListNet with 1 in place of the settings of these names."""
 
     def without(ours: torch.Tensor, theirs: torch.Tensor, **taus: Any) -> torch.Tensor:
-        return listnet(ours, theirs, **taus | dict.fromkeys(names, 1.0))
+        changed: dict[str, Any] = dict.fromkeys(names, 1.0)
+        return listnet(ours, theirs, **{**taus, **changed})
 
     return without
 

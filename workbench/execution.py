@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest import mock
 
 from workbench.checkpoints import find_checkpoint
@@ -121,6 +122,25 @@ def run_notebook(
     with current.record_end():
         _execute_notebook(notebook, current.path / "notebook.ipynb", parameters)
     return current
+
+
+def execute_lesson(notebook: Path) -> str:
+    """Write an executed copy of a notebook as a page next to it, and return what was done.
+
+    An existing page is kept. Its runs are removed afterwards. Raises RunError if a cell fails.
+    """
+    from workbench.views import export_html  # with widgets, which a run does without
+
+    page = notebook.with_suffix(".html")
+    if page.exists():
+        return f"kept: {page}"
+    # In the same folder, so that the page is moved in one step.
+    with TemporaryDirectory(prefix=".", dir=notebook.parent) as folder:
+        executed = Path(folder) / notebook.name
+        has_runs = "runs_root = " in notebook.read_text(encoding="utf-8")
+        _execute_notebook(notebook, executed, {"runs_root": folder} if has_runs else {})
+        export_html(executed).replace(page)
+    return f"written: {page}"
 
 
 def notebook_of(method: str) -> Path:

@@ -1,18 +1,70 @@
-"""The commands for a class: share, slides."""
+"""The commands for a class: make, slides, share, board."""
 
+import io
+from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
-from typer import Argument, Typer
+from typer import Argument, Option, Typer
 
-from workbench.commands.output import echo
+import workbench
+from workbench.commands.options import Words
+from workbench.commands.output import echo, print_table
 from workbench.errors import SettingError
+from workbench.files import project_path, reraise_os_error
+from workbench.lessons import collect_pages, make_lesson, room_addresses
 
-class_app = Typer(help="Slides, handouts and pages for a class.")
+class_app = Typer(no_args_is_help=True, help="Give a lesson with the notebooks.")
+Audience = StrEnum("Audience", ["students", "teachers"])
+LESSON = ("00_tour", "10_simcse")
 
 
-@class_app.command()
+@class_app.command("make")
+def make_lessons(
+    folder: Annotated[Path, Argument(help="Existing notebooks there stay.")],
+    lessons: Annotated[Words, Argument(help="By default 00_tour and 10_simcse.")] = None,
+    audience: Annotated[
+        Audience, Option("--for", help="Students get no solutions and sign their answers.")
+    ] = Audience.students,
+    nbgrader: Annotated[
+        bool, Option("--nbgrader", help="Exercises become cells of nbgrader.")
+    ] = False,
+    executed: Annotated[bool, Option("--executed", help="Also write executed pages.")] = False,
+) -> None:
+    """Write the notebooks of a lesson for students or for teachers."""
+    from workbench.execution import execute_lesson  # which loads pandas
+
+    is_for_teachers = audience is Audience.teachers
+    with reraise_os_error(folder, "another folder"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for lesson in lessons or LESSON:
+            path = folder / f"{lesson}.ipynb"
+            echo(make_lesson(path, for_teachers=is_for_teachers, nbgrader=nbgrader))
+            if executed:
+                echo(execute_lesson(path))
+
+
+@class_app.command("slides")
+def slides(
+    notebooks: Annotated[list[str], Argument(help="Names such as 10_simcse, or files.")],
+    to: Annotated[Path, Option(help="The folder.")] = Path(),
+    handout: Annotated[bool, Option("--handout", help="Also two pages to be printed.")] = False,
+) -> None:
+    """Write slides of notebooks, each as one page that needs no network."""
+    from workbench.views import write_handout, write_slides
+
+    with reraise_os_error(to, "another folder"):
+        to.mkdir(parents=True, exist_ok=True)
+        for name in notebooks:
+            bundled = project_path("notebooks") / f"{name}.ipynb"
+            notebook = bundled if bundled.is_file() else Path(name)
+            echo(f"written: {write_slides(notebook, to / f'{notebook.stem}-slides.html')}")
+            if handout:
+                echo(f"written: {write_handout(notebook, to / f'{notebook.stem}-handout.html')}")
+
+
+@class_app.command("share")
 def share(
     pages: Annotated[list[Path] | None, Argument(help="Files, or folders of files *.html.")] = None,
     port: int = 8000,
@@ -23,45 +75,48 @@ def share(
     page that ranks what is typed, by english-encoder and word overlap, is among the pages unless
     one of them is ask.html.
     """
-    import psutil
     import segno
     from tornado.ioloop import IOLoop
     from tornado.web import Application, StaticFileHandler
 
-    from workbench.views import Ask
-    from workbench.views._style import read_part, render
+    from workbench.views._style import render
     from workbench.views.export import write_page
 
-    # Of copies in a folder of their own: nothing else can be asked for, and no folder is listed.
+    codes = {address: segno.make(address, micro=False) for address in room_addresses(port)}
+    # Copies in a folder of their own: nothing else can be asked for.
     with TemporaryDirectory() as root:
-        folder = Path(root)
-        for page in pages or []:
-            for file in page.glob("*.html") if page.is_dir() else [page]:
-                # Two pages of one name are refused.
-                with (folder / file.name).open("xb") as copy:
-                    copy.write(file.read_bytes())
-        ask = folder / "ask.html"
-        if not ask.exists():
-            query, *targets = read_part("question.txt").splitlines()
-            Ask(["english-encoder", "word-overlap"], query, targets).to_html(ask, encoder=True)
-        values = {"folder": folder, "port": port, "psutil": psutil, "segno": segno}
-        write_page(folder / "index.html", render("share.html", **values))
+        collect_pages(pages or [], Path(root))
+        names = sorted(path.name for path in Path(root).iterdir())
+        write_page(Path(root) / "index.html", render("share.html", codes=codes, names=names))
+        options = {"path": root, "default_filename": "index.html"}
         try:
-            Application(
-                [("/(.*)", StaticFileHandler, {"path": root, "default_filename": "index.html"})]
-            ).listen(port)
+            Application([("/(.*)", StaticFileHandler, options)]).listen(port)
         except OSError as error:
             raise SettingError(f"port {port}: {error.strerror}; give another --port") from error
-        echo(render("share.txt", **values))
+        for address, code in codes.items():
+            drawing = io.StringIO()
+            code.terminal(drawing, compact=True)
+            echo(f"{drawing.getvalue()}{address}")
+        if not codes:
+            echo("This machine is in no network: join one, or open a phone's hotspot.")
+        echo("Ctrl+C ends it.")
         IOLoop.current().start()
 
 
-@class_app.command()
-def slides(notebooks: list[Path], to: Path = Path(), handout: bool = False) -> None:
-    """Write slides of notebooks into a folder, and with --handout two pages to be printed, too."""
-    from workbench.views import write_handout, write_slides
-
-    for notebook in notebooks:
-        echo(write_slides(notebook, to / f"{notebook.stem}.html"))
-        if handout:
-            echo(write_handout(notebook, to / f"{notebook.stem}-handout.html"))
+@class_app.command("board")
+def print_board(
+    folder: Annotated[Path, Argument(help="Contains a folder for each student.")],
+    suite: Annotated[str, Option(help="The suite of the runs.")] = "world-test",
+    html: Annotated[Path | None, Option(help="Write a page.")] = None,
+) -> None:
+    """Print who has answered which exercise, and the scores of all runs of a class."""
+    with reraise_os_error(folder, "a folder that exists"):
+        board = workbench.views.read_board(folder, suite)
+    for table in (board.answers, board.runs):
+        print_table(table)
+        echo("")
+    for note in board.notes:
+        echo(note)
+    if html:
+        with reraise_os_error(html, "another file"):
+            echo(f"page: {workbench.views.board_page(html, board)}")

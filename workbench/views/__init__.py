@@ -8,6 +8,11 @@ from workbench.notebook import (
     runs_folder as runs_folder,
 )
 from workbench.views.ask import Ask as Ask
+from workbench.views.board import (
+    Board as Board,
+    board_page as board_page,
+    read_board as read_board,
+)
 from workbench.views.comparison import (
     compare_runs as compare_runs,
     compare_with_start as compare_with_start,
@@ -20,6 +25,7 @@ from workbench.views.figures import (
     alignment_uniformity_path as alignment_uniformity_path,
     cosine_by_gold as cosine_by_gold,
     cosine_heatmap as cosine_heatmap,
+    narrowing_interval as narrowing_interval,
     part_scores as part_scores,
     score_intervals as score_intervals,
     sentence_map as sentence_map,

@@ -358,6 +358,26 @@ def part_scores(parts: pd.DataFrame) -> Figure:
     return _draw_dots(table, title)
 
 
+def narrowing_interval(runs: pd.DataFrame) -> Figure:
+    """Draw the runs of `read_board`: scores, and the mean so far with its 95% interval.
+
+    Example:
+        views.narrowing_interval(views.read_board("class").runs)
+    """
+    names = tick_names(list(runs["student"] + ", seed " + runs["seed"].astype(str)))
+    figure = Figure()
+    figure.add_scatter(x=names, y=runs["score"], mode="markers", name="score", marker_size=10)
+    half = {"array": runs["high"] - runs["mean"]}
+    title = "mean so far, 95% interval"
+    figure.add_scatter(x=names, y=runs["mean"], error_y=half, mode="markers", name=title)
+    return laid_out(
+        figure,
+        "Each seed is a dot; the mean so far has its interval",
+        yaxis_title="Spearman x 100",
+        colorway=COLOURS,
+    )
+
+
 def _empty_figure(title: str) -> Figure:
     return laid_out(Figure(), title, height=120)
 

@@ -1,0 +1,214 @@
+"""A class: the notebooks of a lesson, and the board of its students."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from typer.testing import CliRunner
+from written_runs import SUITE, write_run
+
+from workbench import views
+from workbench.commands.app import app
+from workbench.config import SimCSEConfig
+from workbench.execution import execute_lesson
+
+LESSONS = ["00_tour", "10_simcse", "11_rankcse", "17_lists", "30_failures"]
+HEADER = "time,name,notebook,exercise,right,answer,gain\n"
+
+
+def call(*words: object) -> Any:
+    return CliRunner().invoke(app, ["class", *map(str, words)], catch_exceptions=False)
+
+
+def read(path: Path) -> Any:
+    content = nbformat.read(path, as_version=4)
+    nbformat.validate(content)
+    return content
+
+
+def texts(path: Path) -> str:
+    return "\n".join(cell.source for cell in read(path).cells)
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_students_get_no_solution_and_teachers_an_open_one(tmp_path: Path, lesson: str):
+    call("make", tmp_path / "a", lesson)
+    call("make", tmp_path / "b", lesson, "--for", "teachers")
+    students = texts(tmp_path / "a" / f"{lesson}.ipynb")
+    teachers = texts(tmp_path / "b" / f"{lesson}.ipynb")
+    assert "<summary>Solution" not in students
+    assert "<summary><b>Answer" not in students
+    assert teachers.count("<details open>") == (
+        teachers.count("<summary>Solution") + teachers.count("<summary><b>Answer")
+    )
+    assert 'teaching.sign("")  # your name' in students
+    assert "teaching.sign(" not in teachers
+    # No link leads out of the folder.
+    assert "](../docs" not in students + teachers
+    assert ".ipynb)" not in students + teachers
+    cells = read(tmp_path / "a" / f"{lesson}.ipynb").cells
+    assert all(cell.source.strip() for cell in cells)
+    place = next(place for place, cell in enumerate(cells) if cell.id == "sign")
+    assert "parameters" in cells[place - 2].metadata.tags
+    assert len({cell.id for cell in cells}) == len(cells)
+
+
+def test_a_lesson_has_the_two_notebooks_and_what_is_written_in_them_stays(tmp_path: Path):
+    assert call("make", tmp_path).output.count("written: ") == 2
+    (tmp_path / "10_simcse.ipynb").write_text("mine")
+    (tmp_path / "00_tour.ipynb").unlink()
+    output = call("make", tmp_path).output
+    assert f"kept: {tmp_path / '10_simcse.ipynb'}" in output
+    assert f"written: {tmp_path / '00_tour.ipynb'}" in output
+    assert (tmp_path / "10_simcse.ipynb").read_text() == "mine"
+
+
+def test_an_unknown_lesson_is_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"no lesson '10_simce'.*did you mean '10_simcse'"):
+        call("make", tmp_path, "10_simce")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("audience", ["students", "teachers"])
+def test_the_cells_of_nbgrader(tmp_path: Path, audience: str):
+    call("make", tmp_path, "10_simcse", "--nbgrader", "--for", audience)
+    cells = read(tmp_path / "10_simcse.ipynb").cells
+    graded = [cell for cell in cells if "nbgrader" in cell.metadata]
+    answers, tests = graded[::2], graded[1::2]
+    assert len(answers) == len(tests) == 3
+    names = [cell.metadata.nbgrader.grade_id for cell in graded]
+    assert names == ["10-14", "10-14-test", "10-16", "10-16-test", "10-18", "10-18-test"]
+    for cell in answers:
+        shared = {"schema_version": 3, "task": False, "grade_id": cell.id}
+        expected = shared | {"grade": False, "locked": False, "solution": True}
+        assert cell.metadata.nbgrader == expected
+        assert "check_answer" not in cell.source
+        assert ("### BEGIN SOLUTION" in cell.source) == (audience == "teachers")
+    for cell in tests:
+        shared = {"schema_version": 3, "task": False, "grade_id": cell.id}
+        expected = shared | {"grade": True, "locked": True, "solution": False, "points": 1}
+        assert cell.metadata.nbgrader == expected
+        assert "verdict = teaching.check_answer(" in cell.source
+        assert cell.source.endswith('assert verdict.startswith("Right"), verdict')
+    # nbgrader would release the text of a solution to the students.
+    assert "<summary>Solution" not in "\n".join(cell.source for cell in cells)
+
+
+def test_nbgrader_releases_the_notebook_of_teachers(tmp_path: Path):
+    pytest.importorskip("nbgrader")
+    call("make", tmp_path / "source" / "simcse", "10_simcse", "--nbgrader", "--for", "teachers")
+    command = [sys.executable, "-m", "nbgrader", "generate_assignment", "simcse", "--create"]
+    subprocess.run(command, cwd=tmp_path, check=True, env=dict(os.environ))
+    cells = read(tmp_path / "release" / "simcse" / "10_simcse.ipynb").cells
+    answers = [cell.source for cell in cells if cell.metadata.get("nbgrader", {}).get("solution")]
+    assert len(answers) == 3
+    assert all("raise NotImplementedError()" in answer for answer in answers)
+
+
+@pytest.mark.slow
+def test_an_executed_page_is_written_once(tmp_path: Path):
+    call("make", tmp_path, "00_tour")
+    page = tmp_path / "00_tour.html"
+    assert execute_lesson(tmp_path / "00_tour.ipynb") == f"written: {page}"
+    assert "Spearman" in page.read_text(encoding="utf-8")
+    assert execute_lesson(tmp_path / "00_tour.ipynb") == f"kept: {page}"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["00_tour.html", "00_tour.ipynb"]
+
+
+@pytest.fixture
+def students(tmp_path: Path) -> Path:
+    """Return the folder of a class."""
+    lines = {
+        "anna": "t,Anna,n,1. Write,0,f,\nt,Anna,n,1. Write,1,f,\nt,Anna,n,guess,,5.0,25.0\n",
+        "ben": f"t,Ben,n,1. Write,0,f,\n{HEADER}t,Ben,n,2. Zero,0,4,\nt,Ben,n,2. Zero,0,5,\n",
+        "cleo": "t,Anna,n,guess,,-2.5,25.0\n",
+    }
+    for seed, (folder, rows) in enumerate(lines.items()):
+        sheet = tmp_path / folder / "my-notebooks" / "answers.csv"
+        sheet.parent.mkdir(parents=True)
+        sheet.write_text(HEADER + rows)
+        if folder != "cleo":
+            run = write_run(
+                tmp_path / folder / "runs", SimCSEConfig.from_parameters("demo", seed, {}), 1.0
+            )
+            run.record(ended=f"2030-01-0{9 - seed}")
+    (tmp_path / "dan").mkdir()
+    (tmp_path / "eva").mkdir()
+    (tmp_path / "eva" / "answers.csv").write_text("foreign;table\n1;2\n")
+    return tmp_path
+
+
+def test_the_board_has_every_student_and_a_sentence_for_what_is_missing(students: Path):
+    board = views.read_board(students, SUITE)
+    rows = board.answers.to_dict("records")
+    assert rows == [
+        {
+            "folder": "anna",
+            "name": "Anna",
+            "n 1. Write": "right, try 2",
+            "n 2. Zero": "open",
+            "n guess": "5.0, off by 20.0",
+        },
+        {
+            "folder": "ben",
+            "name": "Ben",
+            "n 1. Write": "not yet, try 1",
+            "n 2. Zero": "not yet, try 2",
+            "n guess": "open",
+        },
+        {
+            "folder": "cleo",
+            "name": "Anna",
+            "n 1. Write": "open",
+            "n 2. Zero": "open",
+            "n guess": "-2.5, off by 27.5",
+        },
+    ]
+    broken, *missing = board.notes
+    assert broken.startswith(f"{students / 'eva' / 'answers.csv'} is no sheet of answers: ")
+    assert missing == [
+        "dan: no answers",
+        "eva: no answers",
+        "cleo: no finished run",
+        "dan: no finished run",
+        "eva: no finished run",
+    ]
+
+
+def test_the_interval_of_the_board_narrows_in_order_of_finishing(students: Path):
+    copy = SimCSEConfig.from_parameters("demo", 1, {})
+    write_run(students / "dan" / "runs", copy, 1.0).record(ended="2030-01-10")  # ben's seed
+    other = SimCSEConfig.from_parameters("demo", 7, {"temperature": 0.1})
+    write_run(students / "dan" / "runs", other, 1.0)
+    runs: Any = views.read_board(students, SUITE).runs
+    assert runs["student"].tolist() == ["ben", "anna"], "a seed once, one setting"
+    assert runs["mean"].tolist() == pytest.approx([runs["score"][0], runs["score"].mean()])
+    assert runs["low"].isna().tolist() == [True, False]
+    # Student's t with one degree of freedom.
+    half = 12.706 * runs["score"].std() / 2**0.5
+    assert runs["high"][1] - runs["mean"][1] == pytest.approx(half, rel=1e-4)
+
+
+def test_the_board_is_printed_and_written_as_a_page(students: Path):
+    page = students / "board.html"
+    output = call("board", students, "--suite", SUITE, "--html", page).output
+    for text in ("right, try 2", "not yet, try 1", "dan: no answers", f"page: {page}"):
+        assert text in output
+    html = page.read_text(encoding="utf-8")
+    assert "the mean so far has its interval" in html
+    assert "dan: no answers" in html
+    assert "https://" not in html.split("<script")[0]
+
+
+def test_a_board_of_nobody_is_empty(tmp_path: Path):
+    board = views.read_board(tmp_path)
+    assert board.answers.empty
+    assert board.runs.empty
+    assert board.notes == []
+    assert views.board_page(tmp_path / "board.html", board).is_file()
+    assert json.dumps(board.notes) == "[]"

@@ -1,0 +1,139 @@
+"""Lessons: notebooks for students and for teachers, also with cells for nbgrader; shared pages."""
+
+import ast
+import re
+import shutil
+import socket
+from collections.abc import Iterable
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import SettingError, unknown_name
+from workbench.files import project_path
+
+_SOLUTION = re.compile(
+    r"<details>(<summary>(?:<b>)?(?:Solution|Answer).+?</details>\n*)", re.DOTALL
+)
+_PLAN = re.compile(r"<details><summary>For teachers.+?</details>\n*", re.DOTALL)
+_SOLVED = re.compile(r"```python\n(.+?)\n```|`(answer = .+?)`", re.DOTALL)
+_CHECK = "teaching.check_answer("
+# To documents and notebooks, which are not next to a notebook of a lesson.
+_LINK = re.compile(r"\[([^]\n]+)\]\([\w./-]+\.(?:md|ipynb)[^)\n]*\)")
+_SIGN_TEXT = """Write your name. From then on your answers and guesses are noted in `answers.csv`,
+next to this notebook; nothing is sent anywhere."""
+_SIGN_CODE = """from workbench import teaching
+
+teaching.sign("")  # your name"""
+# Networks of the machine itself, of containers and of virtual machines: no phone reaches them.
+_INNER = ("lo", "Lo", "br-", "docker", "veth", "virbr")
+
+
+def make_lesson(path: Path, *, for_teachers: bool = False, nbgrader: bool = False) -> str:
+    """Write the bundled notebook of the same name as one of a lesson; return what was done.
+
+    An existing file is kept. Students get no solutions and a cell for their name, teachers open
+    solutions. The links to other files become plain text.
+
+    Args:
+        path: Ends in the name of a notebook, such as 10_simcse.ipynb.
+        nbgrader: Make of each exercise a cell for the answer, for teachers with the solution that
+            `nbgrader generate_assignment` takes out, and a locked one that is marked with a point.
+            Solutions in texts are left out, since nbgrader would release them.
+
+    Raises:
+        SettingError: No notebook has this name.
+
+    Example:
+        make_lesson(Path("class/10_simcse.ipynb"))
+    """
+    import nbformat
+    from nbformat.v4 import new_code_cell, new_markdown_cell
+
+    names = {source.stem: source for source in project_path("notebooks").glob("*.ipynb")}
+    if path.stem not in names:
+        raise SettingError(unknown_name("lesson", path.stem, names, "among the notebooks"))
+    if path.exists():
+        return f"kept: {path}"
+    page = nbformat.read(names[path.stem], 4)
+    cells = []
+    for cell, after in zip_longest(page.cells, page.cells[1:]):
+        if nbgrader and cell.cell_type == "code" and _CHECK in cell.source:
+            solution = _SOLVED.search(after.source) if for_teachers else None
+            cells += _graded_cells(cell, solution[1] or solution[2] if solution else "")
+            continue
+        is_open = for_teachers and not nbgrader
+        if cell.cell_type == "markdown":
+            text = _SOLUTION.sub(r"<details open>\1" if is_open else "", cell.source)
+            text = text if is_open else _PLAN.sub("", text)
+            cell.source = _LINK.sub(r"\1", text).strip("\n")
+        if cell.source:  # a cell may have held a solution only
+            cells.append(cell)
+        if not for_teachers and "parameters" in cell.metadata.get("tags", []):
+            cells.append(new_markdown_cell(_SIGN_TEXT, id="signature"))
+            cells.append(new_code_cell(_SIGN_CODE, id="sign"))
+    page.cells = cells
+    nbformat.write(page, path)
+    return f"written: {path}"
+
+
+def _graded_cells(cell: Any, solution: str) -> list[Any]:
+    """Return the cell that a student completes, and the one that nbgrader marks."""
+    from nbformat.v4 import new_code_cell
+
+    lines = cell.source.splitlines(keepends=True)
+    # An exercise begins with the function or the value that is to be completed.
+    end = ast.parse(cell.source).body[0].end_lineno
+    answer = "".join(lines[:end]).strip()
+    if solution:
+        head, body = "", solution
+        if isinstance(ast.parse(solution).body[0], ast.FunctionDef):
+            first_line, _, body = solution.partition("\n")
+            head = f"{first_line}\n"
+        indent = " " * (len(body) - len(body.lstrip()))
+        answer = f"{head}{indent}### BEGIN SOLUTION\n{body}\n{indent}### END SOLUTION"
+    check = "".join(lines[end:]).strip().replace(_CHECK, f"verdict = {_CHECK}")
+    test = f'{check}\nassert verdict.startswith("Right"), verdict'
+    shared = {"schema_version": 3, "task": False}
+    of_answer = {"grade_id": cell.id, "grade": False, "locked": False, "solution": True}
+    name = f"{cell.id}-test"
+    of_test = {"grade_id": name, "grade": True, "locked": True, "solution": False, "points": 1}
+    return [
+        new_code_cell(answer, id=cell.id, metadata={"nbgrader": shared | of_answer}),
+        new_code_cell(test, id=name, metadata={"nbgrader": shared | of_test}),
+    ]
+
+
+def collect_pages(pages: Iterable[Path], folder: Path) -> None:
+    """Copy pages, and those in folders, to a folder; add `ask.html`, unless it is among them.
+
+    `ask.html` ranks what is typed, by english-encoder and word overlap.
+
+    Raises:
+        SettingError: Two pages have one name.
+    """
+    from workbench.views import Ask
+    from workbench.views._style import read_part
+
+    for page in pages:
+        for file in page.glob("*.html") if page.is_dir() else [page]:
+            copy = folder / file.name
+            if copy.exists():
+                raise SettingError(f"{file}: two pages have this name; rename one of them")
+            shutil.copyfile(file, copy)
+    ask = folder / "ask.html"
+    if not ask.exists():
+        query, *targets = read_part("question.txt").splitlines()
+        Ask(["english-encoder", "word-overlap"], query, targets).to_html(ask, encoder=True)
+
+
+def room_addresses(port: int) -> list[str]:
+    """Return the web addresses of this machine in its networks, which phones may reach."""
+    import psutil
+
+    found = []
+    for name, addresses in psutil.net_if_addrs().items():
+        if not name.startswith(_INNER):
+            own = [one.address for one in addresses if one.family == socket.AF_INET]
+            found += [f"http://{address}:{port}/" for address in own]
+    return found

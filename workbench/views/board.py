@@ -1,0 +1,114 @@
+"""The board of a class: who has answered which exercise, and the scores of all their runs."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from workbench.errors import first_problem
+from workbench.metrics import seed_interval
+from workbench.views._style import render
+from workbench.views._table import STYLE_SHEET
+from workbench.views.export import FigureRenderer, script_html, write_page
+from workbench.views.figures import narrowing_interval
+from workbench.views.notebooks import table_html
+from workbench.views.run_tables import finished_runs
+
+_COLUMNS = ["name", "notebook", "exercise", "right", "answer", "gain"]
+
+
+class Board(NamedTuple):
+    """Answers by student and exercise; runs in order of their end; and what is missing."""
+
+    answers: pd.DataFrame
+    runs: pd.DataFrame
+    notes: list[str]
+
+
+def read_board(folder: str | Path, suite: str = "world-test") -> Board:
+    """Return the answers and the scores of a class, in which each student has a folder.
+
+    Each contains, at any depth, sheets of `teaching.sign` and runs. Whatever cannot be read or is
+    missing is a note, and hides nothing else.
+
+    Args:
+        folder: That of the class.
+        suite: The set or average on which the runs are scored.
+
+    Returns:
+        answers: folder, name and a column for each exercise: "right, try 2", "not yet, try 3", a
+            guess and its distance from the gain, or "open".
+        runs: Of the most frequent settings, each seed once: student, settings, seed, score
+            (x 100); mean, low and high: the 95% interval of the mean of the scores so far.
+
+    Example:
+        read_board("class").answers
+    """
+    sheets = [pd.DataFrame(columns=["folder", *_COLUMNS])]
+    runs = [pd.DataFrame(columns=["student", "method", "settings", "seed", "ended", "spearman"])]
+    notes = []
+    places = [place for place in sorted(Path(folder).iterdir()) if place.is_dir()]
+    for place in places:
+        for sheet in sorted(place.rglob("answers.csv")):
+            try:
+                rows = pd.read_csv(sheet, dtype=str, keep_default_na=False, usecols=_COLUMNS)
+                # Two notebooks that begin a sheet at once may both write its header.
+                rows = rows[rows["name"] != "name"]
+                sheets.append(rows.assign(folder=place.name))
+            except Exception as problem:  # whatever a file of this name contains
+                notes.append(f"{sheet} is no sheet of answers: {first_problem(problem)}")
+        for root in {config.parents[2] for config in place.rglob("*-s*/config.json")}:
+            runs.append(finished_runs(root, suite).assign(student=place.name))
+    answers = pd.concat(sheets)
+    scored = pd.concat(runs)
+    for missing, names in (("answers", answers["folder"]), ("finished run", scored["student"])):
+        without = [place.name for place in places if place.name not in {*names}]
+        notes += [f"{name}: no {missing}" for name in without]
+    return Board(_states(answers), _so_far(scored), notes)
+
+
+def _states(answers: Any) -> pd.DataFrame:
+    """Return the state of each exercise by student."""
+    numbers: Any = answers[["gain", "answer"]].apply(pd.to_numeric, errors="coerce")
+    off = numbers.diff(axis=1)["answer"].abs().round(1).astype(str)
+    is_guess = answers["gain"] != ""
+    answers["mark"] = answers["right"].mask(is_guess, answers["answer"] + ", off by " + off)
+    answers["exercise"] = (answers["notebook"] + " " + answers["exercise"]).str.strip()
+    groups = answers.groupby(["folder", "name", "exercise"], sort=False)
+    return groups["mark"].agg(_describe_tries).unstack(fill_value="open").reset_index()
+
+
+def _describe_tries(marks: Any) -> str:
+    tries = list(marks)
+    if "1" in tries:
+        return f"right, try {tries.index('1') + 1}"
+    return f"not yet, try {len(tries)}" if tries[-1] == "0" else tries[-1]
+
+
+def _so_far(runs: Any) -> pd.DataFrame:
+    """Return the runs of one setting, in order of their end, with the interval up to each."""
+    settings = runs["method"] + " " + runs["settings"]
+    usual = runs.assign(settings=settings)[settings == settings.mode().max()]
+    # A seed that two students trained is one observation.
+    table = usual.sort_values("ended").drop_duplicates("seed", ignore_index=True)
+    scores = 100 * table["spearman"].astype(float)
+    intervals = [seed_interval(scores[: count + 1]) for count in table.index]
+    columns = table[["student", "settings", "seed"]].assign(score=scores)
+    return columns.join(pd.DataFrame(intervals, columns=["mean", "low", "high"]))
+
+
+def board_page(path: str | Path, board: Board) -> Path:
+    """Write a board as a page that needs no network, and return its path."""
+    figure = narrowing_interval(board.runs)
+    drawn = FigureRenderer().to_mimebundle(figure.to_dict())["text/html"]
+    html = render(
+        "board.html",
+        title="Board of the class",
+        answers=table_html(board.answers.set_index("folder")),
+        runs=table_html(board.runs.round(2).set_index("student")),
+        figure=script_html() + drawn,
+        notes=board.notes,
+        style=STYLE_SHEET,
+        script="",
+    )
+    return write_page(path, html)
