@@ -123,7 +123,7 @@ WRONG: dict[str, list[dict[str, str]]] = {
             "[labels[:, None] > labels]).sum())": "Not used: scale",
             "def my_cosent(cosines, labels, scale): "
             "return -torch.log(1 + torch.exp(scale * (cosines - cosines[:, None])"
-            "[labels[:, None] > labels]).sum())": "-1 times",
+            "[labels[:, None] > labels]).sum())": "-1 times the right",
         },
         {
             "answer = 25": "factor of the largest label",
@@ -137,7 +137,7 @@ WRONG: dict[str, list[dict[str, str]]] = {
         },
         {
             "def my_pearson(cosines, labels): "
-            "return torch.corrcoef(torch.stack([cosines, labels]))[0, 1] - 1": "-1 times",
+            "return torch.corrcoef(torch.stack([cosines, labels]))[0, 1] - 1": "-1 times the right",
             "def my_pearson(cosines, labels): "
             "return -torch.corrcoef(torch.stack([cosines, labels]))[0, 1]": "-1",
             "def my_pearson(cosines, labels): "
@@ -346,11 +346,11 @@ MISTAKES = [
     ),
     (
         lambda cosines, temperature: log_softmax_loss(cosines, temperature, factor=-1).mean(),
-        "It is -1 times the right result: a sign, a constant?",
+        "It is -1 times the right result",
     ),
     (
         lambda cosines, temperature: log_softmax_loss(cosines, temperature, factor=0.3).mean(),
-        "It is 0.3 times the right result: a sign, a constant?",
+        "It is 0.3 times the right result",
     ),
     (
         lambda cosines, temperature: log_softmax_loss(cosines, temperature=1).mean(),
@@ -358,8 +358,8 @@ MISTAKES = [
     ),
     (log_softmax_loss, "A mean is missing at the end."),
     (
-        lambda cosines, temperature: log_softmax_loss(cosines, temperature, dim=0),
-        "Rows and columns are exchanged (dim). A mean is missing at the end.",
+        lambda cosines, temperature: log_softmax_loss(cosines, temperature, dim=0).mean(),
+        "Rows and columns are exchanged (dim).",
     ),
 ]
 
@@ -373,7 +373,7 @@ def test_a_common_mistake_of_a_loss_is_named(answer: Any, mistake: str):
 @pytest.mark.parametrize(
     ("answer", "mistake"),
     [
-        (lambda scores: ranks_of(scores, first=0), "It is off by -1: do you count from 1?"),
+        (lambda scores: ranks_of(scores, first=0), "It is off by -1"),
         (lambda scores: ranks_of(scores, dim=0), "It is along the other axis (dim)."),
     ],
 )

@@ -125,34 +125,45 @@ def _name_mistake(answer: _Compute, expected: _Compute, trials: _Trials, setting
     """Return the mistakes that explain a function's results on all trials, "" if none do."""
     compute = partial(expected, **settings)
     ones = {name: value and 1.0 for name, value in settings.items()}  # False stays False
+    # Mistake -> what a function with it computes.
     wrong = {
-        "": compute,
         "Rows and columns are exchanged (dim).": lambda *x: compute(*map(torch.t, x)),
         "It is along the other axis (dim).": lambda *x: compute(*map(torch.t, x)).t(),
         "The arguments are exchanged.": lambda *x: compute(*reversed(x)),
+        "A sign or a comparison is the other way round.": lambda *x: compute(*x[:-1], -x[-1]),
         **{f"Not used: {name}.": partial(compute, **{name: 1.0}) for name in settings},
         "The settings are not used.": partial(compute, **ones),
     }
-    lengths = {1.0 * length for tensor in trials[0] for length in tensor.shape}
     given = np.array([answer(*map(torch.clone, x), **settings) for x in trials], dtype=float)
+    right = np.array([compute(*x) for x in trials], dtype=float)
+    if difference := _compare_results(given, right, trials[0]):
+        return difference
     for mistake, function in wrong.items():
         with suppress(Exception):  # this mistake is impossible with inputs of these shapes
-            right = np.array([function(*x) for x in trials], dtype=float)
-            # The result itself, or the mean that is missing at its end.
-            mean = given.reshape(*right.shape, -1).mean(axis=-1)
-            factor, shift = np.polyfit(right.ravel(), mean.ravel(), 1).round(6)
-            if not factor or not np.allclose(mean, factor * right + shift):
-                continue
-            is_sum = {factor, round(1 / factor, 6)} & lengths
-            cause = "a sum in place of a mean, or the reverse?" if is_sum else "a sign, a constant?"
-            reasons = {
-                mistake: True,
-                "A mean is missing at the end.": mean.size < given.size,
-                f"It is {factor:g} times the right result: {cause}": factor != 1,
-                f"It is off by {shift:+g}: do you count from 1?": shift,
-            }
-            return " ".join(filter(reasons.get, reasons)).strip()
+            if np.allclose(given, np.array([function(*x) for x in trials], dtype=float)):
+                return mistake
     return ""
+
+
+def _compare_results(given: np.ndarray, right: np.ndarray, inputs: list[torch.Tensor]) -> str:
+    """Return the factor and the constant by which all results differ, or that a mean is missing.
+
+    Returns "" if none of this explains them."""
+    if given.shape != right.shape:
+        means = given.reshape(*right.shape, -1).mean(axis=-1)
+        return "A mean is missing at the end." if np.allclose(means, right) else ""
+    factor, shift = np.polyfit(right.ravel(), given.ravel(), 1).round(6)
+    if factor == 0 or not np.allclose(given, factor * right + shift):
+        return ""
+    text = "It is"
+    if factor != 1:
+        text += f" {factor:g} times the right result"
+    if shift:
+        text += f" off by {shift:+g}"
+    lengths = [length for tensor in inputs for length in tensor.shape]
+    if np.isclose([[factor], [1 / factor]], lengths).any():
+        text += ": a sum in place of a mean, or the reverse?"
+    return text
 
 
 def sign(name: str = "") -> Verdict:
