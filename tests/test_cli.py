@@ -531,7 +531,7 @@ def test_every_command_that_reads_a_file_takes_its_columns(
     finished = workbench.views.finished_runs("runs", "loose")
     assert workbench.views.RunPicker(finished, "loose").pairs.gold.tolist() == [4, 0, 1]
     assert call("evaluate", "world-encoder", "--columns", columns) == 2
-    assert "no column 'left' in the files of your own" in capsys.readouterr().err
+    assert "no column 'left' in your files" in capsys.readouterr().err
 
 
 def test_a_look_at_no_file_no_model_or_unnamed_models_is_refused(

@@ -193,7 +193,7 @@ def test_marked_pairs_are_a_table_and_a_new_file_that_is_read_again(tmp_path: Pa
     assert list(map(float, read.extra["score: after"])) == [0.6]
     before = path.read_bytes()
     for wrong in (path, tmp_path / "marked.xlsx"):
-        with pytest.raises(DataError, match=r"new file that ends in \.csv"):
+        with pytest.raises(DataError, match=r"a \.csv that does not exist yet"):
             view.write_marked(wrong)
     assert [one.read_bytes() for one in tmp_path.iterdir()] == [before]
 
