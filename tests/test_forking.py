@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_what_shares_a_slow_start_goes_to_one_process():
-    shares = re.compile(r"[( ](browser|jupyter|light): |^from (live_lab|real_slurm)", re.MULTILINE)
+    shares = re.compile(r"\((browser|jupyter|light): |^from (live_lab|real_slurm)", re.MULTILINE)
     tests = Path(__file__).parent
     sharing = [
         path for path in tests.rglob("test_*.py") if shares.search(path.read_text(encoding="utf-8"))

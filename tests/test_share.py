@@ -71,9 +71,7 @@ def test_only_the_pages_are_served_and_only_for_reading(shared: SimpleNamespace)
 
 
 @pytest.mark.slow
-def test_the_index_has_a_code_for_each_printed_address_and_axe_finds_no_fault(
-    shared: SimpleNamespace, browser: Any
-):
+def test_each_address_has_a_code_and_axe_finds_no_fault(browser: Any, shared: SimpleNamespace):
     urls = re.findall(r"http://[\d.]+:\d+/", shared.printed)
     assert "127.0.0.1" not in shared.printed
     assert bool(urls) != ("in no network" in shared.printed)
