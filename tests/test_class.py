@@ -1,7 +1,7 @@
 """A class: the notebooks of a lesson, and the board of its students."""
 
-import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +15,7 @@ from written_runs import SUITE, write_run
 from workbench import views
 from workbench.commands.app import app
 from workbench.config import SimCSEConfig
+from workbench.errors import SettingError
 from workbench.execution import execute_lesson
 
 LESSONS = ["00_tour", "10_simcse", "11_rankcse", "17_lists", "30_failures"]
@@ -68,9 +69,27 @@ def test_a_lesson_has_the_two_notebooks_and_what_is_written_in_them_stays(tmp_pa
     assert (tmp_path / "10_simcse.ipynb").read_text() == "mine"
 
 
+def test_slides_for_students_have_no_solutions_and_the_figures_of_the_executed_copy(tmp_path: Path):
+    call("slides", "10_simcse", "--to", tmp_path / "a")
+    call("slides", "10_simcse", "--to", tmp_path / "b", "--for", "teachers")
+    students, teachers = (
+        (tmp_path / folder / "10_simcse-slides.html").read_text(encoding="utf-8") for folder in "ab"
+    )
+    assert "<summary>Solution" not in students
+    assert "For teachers" not in students
+    assert "<summary>Solution" in teachers
+    assert "data:image/png" in students
+    assert not re.search(r'href="[^"]*\.ipynb', students)
+    (tmp_path / "wrong.ipynb").write_text('{"a": 1}')
+    with pytest.raises(ValueError, match=r"wrong\.ipynb is no notebook"):
+        call("slides", tmp_path / "wrong.ipynb")
+    with pytest.raises(ValueError, match=r"no lesson 'nope'"):
+        call("slides", "nope")
+
+
 def test_an_unknown_lesson_is_refused(tmp_path: Path):
     with pytest.raises(ValueError, match=r"no lesson '10_simce'.*did you mean '10_simcse'"):
-        call("make", tmp_path, "10_simce")
+        call("make", tmp_path, "00_tour", "10_simce")
     assert not list(tmp_path.iterdir())
 
 
@@ -150,15 +169,15 @@ def test_the_board_has_every_student_and_a_sentence_for_what_is_missing(students
         {
             "folder": "anna",
             "name": "Anna",
-            "n 1. Write": "right, try 2",
+            "n 1. Write": "✓ try 2",
             "n 2. Zero": "open",
             "n guess": "5.0, off by 20.0",
         },
         {
             "folder": "ben",
             "name": "Ben",
-            "n 1. Write": "not yet, try 1",
-            "n 2. Zero": "not yet, try 2",
+            "n 1. Write": "✗ try 1",
+            "n 2. Zero": "✗ try 2",
             "n guess": "open",
         },
         {
@@ -172,11 +191,8 @@ def test_the_board_has_every_student_and_a_sentence_for_what_is_missing(students
     broken, *missing = board.notes
     assert broken.startswith(f"{students / 'eva' / 'answers.csv'} is no sheet of answers: ")
     assert missing == [
-        "dan: no answers",
-        "eva: no answers",
-        "cleo: no finished run",
-        "dan: no finished run",
-        "eva: no finished run",
+        "no answers: dan, eva",
+        "no finished run: cleo, dan, eva",
     ]
 
 
@@ -197,18 +213,33 @@ def test_the_interval_of_the_board_narrows_in_order_of_finishing(students: Path)
 def test_the_board_is_printed_and_written_as_a_page(students: Path):
     page = students / "board.html"
     output = call("board", students, "--suite", SUITE, "--html", page).output
-    for text in ("right, try 2", "not yet, try 1", "dan: no answers", f"page: {page}"):
+    for text in ("✓ try 2", "✗ try 1", "no answers: dan, eva", f"page: {page}"):
         assert text in output
     html = page.read_text(encoding="utf-8")
     assert "the mean so far has its interval" in html
-    assert "dan: no answers" in html
+    assert "no answers: dan, eva" in html
     assert "https://" not in html.split("<script")[0]
+
+
+def test_the_last_wrong_answers_and_sheets_that_a_spreadsheet_has_changed(students: Path):
+    sheet = students / "dan" / "answers.csv"
+    line = 't;Dan;;2. Zero;0;"def f(x):\n    return x";\n'
+    sheet.write_text(HEADER.replace(",", ";") + line)
+    board = views.read_board(students, SUITE)
+    assert board.wrong.to_dict("records") == [
+        {"exercise": "n 1. Write", "name": "Ben", "answer": "f"},
+        {"exercise": "n 2. Zero", "name": "Ben", "answer": "5"},
+        {"exercise": "n 2. Zero", "name": "Dan", "answer": "def f(x):\n    return x"},
+    ]
+    with pytest.raises(SettingError, match="no such folder"):
+        call("board", students / "none")
 
 
 def test_a_board_of_nobody_is_empty(tmp_path: Path):
     board = views.read_board(tmp_path)
     assert board.answers.empty
     assert board.runs.empty
-    assert board.notes == []
+    assert board.notes == [
+        f"{tmp_path} is no folder of a class: give one with a folder for each student"
+    ]
     assert views.board_page(tmp_path / "board.html", board).is_file()
-    assert json.dumps(board.notes) == "[]"

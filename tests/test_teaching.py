@@ -2,6 +2,7 @@
 
 import ast
 import csv
+import inspect
 import itertools
 import multiprocessing
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -346,11 +348,11 @@ MISTAKES = [
     ),
     (
         lambda cosines, temperature: log_softmax_loss(cosines, temperature, factor=-1).mean(),
-        "It is -1 times the right result",
+        "It is -1 times the right result: look at the sign.",
     ),
     (
         lambda cosines, temperature: log_softmax_loss(cosines, temperature, factor=0.3).mean(),
-        "It is 0.3 times the right result",
+        "It is 0.3 times the right result.",
     ),
     (
         lambda cosines, temperature: log_softmax_loss(cosines, temperature=1).mean(),
@@ -373,7 +375,7 @@ def test_a_common_mistake_of_a_loss_is_named(answer: Any, mistake: str):
 @pytest.mark.parametrize(
     ("answer", "mistake"),
     [
-        (lambda scores: ranks_of(scores, first=0), "It is off by -1"),
+        (lambda scores: ranks_of(scores, first=0), "It is off by -1."),
         (lambda scores: ranks_of(scores, dim=0), "It is along the other axis (dim)."),
     ],
 )
@@ -469,7 +471,7 @@ def test_answers_and_guesses_are_noted_once_a_student_has_signed(sheet: Path):
     assert values == [
         ("2. Count", "0", "5", ""),
         ("2. Count", "1", "4", ""),
-        ("1", "1", "log_softmax_loss", ""),
+        ("1", "1", inspect.getsource(log_softmax_loss)[:300], ""),
         ("guess", "", "-2.5", "-10.0"),
     ]
 
@@ -486,7 +488,7 @@ def test_no_cell_becomes_a_formula_and_each_stays_one_cell(sheet: Path, text: st
     teaching.check_answer(text, lambda value: value == 4, exercise=text)
     (row,) = rows_of(sheet)
     for name in ("name", "exercise", "answer"):
-        assert row[name].removeprefix("'") == text[:80]
+        assert row[name].removeprefix("'") == text[:300]
         assert row[name][0] not in "=+-@"
     assert len(row) == 7
 
@@ -537,3 +539,27 @@ def test_the_recap_has_the_metrics_of_the_run_before_and_after(tmp_path: Path):
         assert told.loc[f"{SUITE}: {name}", ["before", "after"]].tolist() == pytest.approx(
             ends, abs=0.006
         )
+
+
+@pytest.mark.parametrize(
+    "answer", [torch.zeros(3, 4), np.zeros(3), pd.Series([1, 2]), "zero", [0], {}, float("nan")]
+)
+def test_any_value_gets_one_sentence(answer: Any):
+    verdict = teaching.check_answer(
+        answer,
+        lambda loss: abs(loss - 1.5) < 0.1 or "Which weight?",
+        mistakes={2: "Twice.", (1,): "x"},
+    )
+    assert verdict.startswith("Not yet. ")
+    assert "\n" not in verdict
+    assert teaching.check_answer(answer, info_nce, (3, 3), temperature=1.0) == (
+        "Not yet. It takes a function."
+    )
+
+
+@pytest.mark.parametrize("guess", ["five", [5], float("nan")])
+def test_a_guess_that_is_no_number_is_said_and_not_noted(guess: Any, sheet: Path):
+    teaching.sign("Anna")
+    history = pd.DataFrame({"step": [0, 5], "dev_spearman": [0.2, 0.1]})
+    assert "not a number such as 2.5" in teaching.compare_guess(guess, history)
+    assert not sheet.exists()

@@ -18,8 +18,6 @@ _SOLUTION = re.compile(
 _PLAN = re.compile(r"<details><summary>For teachers.+?</details>\n*", re.DOTALL)
 _SOLVED = re.compile(r"```python\n(.+?)\n```|`(answer = .+?)`", re.DOTALL)
 _CHECK = "teaching.check_answer("
-# To documents and notebooks, which are not next to a notebook of a lesson.
-_LINK = re.compile(r"\[([^]\n]+)\]\([\w./-]+\.(?:md|ipynb)[^)\n]*\)")
 _SIGN_TEXT = """Write your name. From then on your answers and guesses are noted in `answers.csv`,
 next to this notebook; nothing is sent anywhere."""
 _SIGN_CODE = """from workbench import teaching
@@ -50,6 +48,8 @@ def make_lesson(path: Path, *, for_teachers: bool = False, nbgrader: bool = Fals
     import nbformat
     from nbformat.v4 import new_code_cell, new_markdown_cell
 
+    from workbench.notebook import without_links
+
     names = {source.stem: source for source in project_path("notebooks").glob("*.ipynb")}
     if path.stem not in names:
         raise SettingError(unknown_name("lesson", path.stem, names, "among the notebooks"))
@@ -66,9 +66,12 @@ def make_lesson(path: Path, *, for_teachers: bool = False, nbgrader: bool = Fals
         if cell.cell_type == "markdown":
             text = _SOLUTION.sub(r"<details open>\1" if is_open else "", cell.source)
             text = text if is_open else _PLAN.sub("", text)
-            cell.source = _LINK.sub(r"\1", text).strip("\n")
+            cell.source = without_links(text).strip("\n")
         if cell.source:  # a cell may have held a solution only
             cells.append(cell)
+        if "parameters" in cell.metadata.get("tags", []):
+            # A student hands in one folder.
+            cell.source = cell.source.replace('"../runs"', '"runs"')
         if not for_teachers and "parameters" in cell.metadata.get("tags", []):
             cells.append(new_markdown_cell(_SIGN_TEXT, id="signature"))
             cells.append(new_code_cell(_SIGN_CODE, id="sign"))
@@ -105,18 +108,23 @@ def _graded_cells(cell: Any, solution: str) -> list[Any]:
 
 
 def collect_pages(pages: Iterable[Path], folder: Path) -> None:
-    """Copy pages, and those in folders, to a folder; add `ask.html`, unless it is among them.
+    """Copy pages, and those and the notebooks in folders; add `ask.html`, unless it is there.
 
     `ask.html` ranks what is typed, by english-encoder and word overlap.
 
     Raises:
-        SettingError: Two pages have one name.
+        SettingError: There is no such page, or two have one name.
     """
     from workbench.views import Ask
     from workbench.views._style import read_part
 
     for page in pages:
-        for file in page.glob("*.html") if page.is_dir() else [page]:
+        files = [page]
+        if page.is_dir():
+            files = [*page.glob("*.html"), *page.glob("*.ipynb")]
+        if not all(file.is_file() for file in files) or not files:
+            raise SettingError(f"{page}: no page; give a file, or a folder of .html and .ipynb")
+        for file in files:
             copy = folder / file.name
             if copy.exists():
                 raise SettingError(f"{file}: two pages have this name; rename one of them")

@@ -11,6 +11,9 @@ from workbench.errors import SettingError, unknown_name
 from workbench.files import project_path
 from workbench.runs import Facts, Run
 
+# To documents and notebooks, which only lie next to the bundled notebooks.
+_LINK = re.compile(r"\[([^]\n]+)\]\([\w./-]+\.(?:md|ipynb)[^)\n]*\)")
+
 
 class OpenedRun(NamedTuple):
     """The settings of a notebook, its run, and the absolute path of the folder of runs."""
@@ -87,3 +90,8 @@ def runs_folder(runs_root: str | Path = "../runs") -> str:
     if path.parts[:1] == ("..",) and is_checkout and not is_live:
         path = notebooks / path
     return str(path.resolve())
+
+
+def without_links(text: str) -> str:
+    """Return the text of a cell whose links to other files of the project are plain text."""
+    return _LINK.sub(r"\1", text)

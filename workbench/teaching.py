@@ -1,5 +1,6 @@
 """Check exercises, note answers, compare a guess with the result, and summarize a run."""
 
+import inspect
 import math
 import os
 import re
@@ -82,19 +83,17 @@ def check_answer(
             verdict = f"Not yet. {hint}"
     if verdict != _OPEN:
         is_right = int(verdict.startswith("Right"))
-        _note(exercise, is_right, getattr(answer, "__name__", answer), "")
+        _note(exercise, is_right, _source_of(answer), "")
     return Verdict(verdict)
 
 
 def _judge(answer: Any, expected: _Compute, trials: _Trials, settings: Facts) -> str:
     if _is_blank(answer):
         return _OPEN
+    if not callable(answer):
+        return "Not yet. It takes a function." if trials[0] else _judge_value(answer, expected)
     where = ""
     try:
-        if not callable(answer):
-            reason = expected(answer)
-            verdict = "Right." if reason else "Not yet."
-            return f"Not yet. {reason}" if isinstance(reason, str) else verdict
         for number, inputs in enumerate(trials, 1):
             where = f"On random input {number}: "
             # Copies, as an answer may write into its inputs.
@@ -104,11 +103,27 @@ def _judge(answer: Any, expected: _Compute, trials: _Trials, settings: Facts) ->
             right = torch.as_tensor(expected(*inputs, **settings))
             torch.testing.assert_close(torch.as_tensor(given), right, check_dtype=False)
     except Exception as problem:  # the code of a student can raise anything
-        reason = f"{where}{type(problem).__name__}: {problem}"
+        reason = f"{where}{_in_one_line(problem)}"
         with suppress(Exception):  # without results there is no other reason
             reason = _name_mistake(answer, expected, trials, settings) or reason
         return f"Not yet. {reason}"
     return f"Right: equal to {expected.__name__} on {_TRIALS} random inputs."
+
+
+def _judge_value(answer: Any, expected: _Compute) -> str:
+    try:
+        reason = expected(answer)
+        verdict = "Right." if reason else "Not yet."
+    except (TypeError, AttributeError):  # such as of a text in the place of a number
+        kind = type(answer).__name__
+        return f"Not yet. Your answer is of the type {kind}: is it what the exercise asks for?"
+    except Exception as problem:
+        return f"Not yet. {_in_one_line(problem)}"
+    return f"Not yet. {reason}" if isinstance(reason, str) else verdict
+
+
+def _in_one_line(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {' '.join(str(problem).split())}"
 
 
 def _is_blank(answer: Any) -> bool:
@@ -118,7 +133,16 @@ def _is_blank(answer: Any) -> bool:
 def _is_same(answer: Any, wrong: Any) -> bool:
     with suppress(Exception):  # no numbers
         return math.isclose(answer, wrong, rel_tol=0.01)
-    return bool(wrong == (tuple(answer) if isinstance(answer, list) else answer))
+    with suppress(Exception):  # an array has no single truth
+        return bool(wrong == (tuple(answer) if isinstance(answer, list) else answer))
+    return False
+
+
+def _source_of(answer: Any) -> str:
+    """Return an answer as a text, of a function its code, if it can be found."""
+    with suppress(Exception):
+        return inspect.getsource(answer)
+    return str(answer)
 
 
 def _name_mistake(answer: _Compute, expected: _Compute, trials: _Trials, settings: Facts) -> str:
@@ -162,15 +186,15 @@ def _compare_results(given: np.ndarray, right: np.ndarray, inputs: list[torch.Te
         text += f" off by {shift:+g}"
     lengths = [length for tensor in inputs for length in tensor.shape]
     if np.isclose([[factor], [1 / factor]], lengths).any():
-        text += ": a sum in place of a mean, or the reverse?"
-    return text
+        return f"{text}: a sum in place of a mean, or the reverse?"
+    return f"{text}: look at the sign." if factor < 0 else f"{text}."
 
 
 def sign(name: str = "") -> Verdict:
     """Note checked answers and guesses from now on in `answers.csv` of the current folder.
 
     Each is appended as a line: time (UTC), name, notebook, exercise, right (1 or 0), answer (of a
-    function its name) or guess, and the measured gain. Nothing is sent anywhere.
+    function its code, all up to 300 characters) or guess, and the measured gain. Nothing is sent.
 
     Args:
         name: Of the student; by default that of the folder.
@@ -179,7 +203,7 @@ def sign(name: str = "") -> Verdict:
         teaching.sign("Anna")
     """
     sheet = Path("answers.csv").absolute()
-    _signature[:] = [(name.strip() or sheet.parent.name, sheet)]
+    _signature[:] = [(str(name or "").strip() or sheet.parent.name, sheet)]
     return Verdict(f"Answers are noted in {sheet}")
 
 
@@ -187,7 +211,7 @@ def _note(*values: object) -> None:
     notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem
     for name, sheet in _signature:
         cells = map(str, (timestamp(), name, notebook, *values))
-        row = pd.DataFrame([[_FORMULA.sub("'", cell)[:80] for cell in cells]], columns=_COLUMNS)
+        row = pd.DataFrame([[_FORMULA.sub("'", cell)[:300] for cell in cells]], columns=_COLUMNS)
         # Without a buffer: one write, which does not mix with the lines of other notebooks.
         with sheet.open("ab", 0) as file:
             file.write(row.to_csv(index=False, header=not file.tell()).encode())
@@ -208,8 +232,9 @@ def compare_guess(guess: float | str | None, history: pd.DataFrame) -> str:
         result += " (no later step was better than the start; the best of them was kept)"
     if guess is None:
         return f"You made no guess; {result}."
-    if isinstance(guess, str):
-        return f"Your guess is the text {guess!r}, not a number such as 2.5; {result}."
+    if not isinstance(guess, int | float) or math.isnan(guess):
+        kind = "the text " if isinstance(guess, str) else ""
+        return f"Your guess is {kind}{guess!r}, not a number such as 2.5; {result}."
     _note("guess", "", f"{guess:.1f}", f"{gain:.1f}")
     return f"You guessed {guess:+.1f}; {result}. You are {abs(gain - guess):.1f} points off."
 

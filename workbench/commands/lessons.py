@@ -11,7 +11,7 @@ from typer import Argument, Option, Typer
 import workbench
 from workbench.commands.options import Words
 from workbench.commands.output import echo, print_table
-from workbench.errors import SettingError
+from workbench.errors import SettingError, unknown_name
 from workbench.files import project_path, reraise_os_error
 from workbench.lessons import collect_pages, make_lesson, room_addresses
 
@@ -39,6 +39,8 @@ def make_lessons(
     with reraise_os_error(folder, "another folder"):
         folder.mkdir(parents=True, exist_ok=True)
         for lesson in lessons or LESSON:
+            _find_lesson(lesson)  # an unknown one is refused before the first is written
+        for lesson in lessons or LESSON:
             path = folder / f"{lesson}.ipynb"
             echo(make_lesson(path, for_teachers=is_for_teachers, nbgrader=nbgrader))
             if executed:
@@ -49,31 +51,52 @@ def make_lessons(
 def slides(
     notebooks: Annotated[list[str], Argument(help="Names such as 10_simcse, or files.")],
     to: Annotated[Path, Option(help="The folder.")] = Path(),
-    handout: Annotated[bool, Option("--handout", help="Also two pages to be printed.")] = False,
+    audience: Annotated[
+        Audience, Option("--for", help="Those for teachers have the solutions, folded.")
+    ] = Audience.students,
+    handout: Annotated[bool, Option("--handout", help="Also a handout of two pages each.")] = False,
 ) -> None:
-    """Write slides of notebooks, each as one page that needs no network."""
+    """Write slides of notebooks, each as one page that needs no network.
+
+    In a checkout those of a bundled notebook have the figures of its executed copy.
+    """
     from workbench.views import write_handout, write_slides
 
+    is_for_teachers = audience is Audience.teachers
+    sources = [_find_lesson(name) for name in notebooks]
     with reraise_os_error(to, "another folder"):
         to.mkdir(parents=True, exist_ok=True)
-        for name in notebooks:
-            bundled = project_path("notebooks") / f"{name}.ipynb"
-            notebook = bundled if bundled.is_file() else Path(name)
-            echo(f"written: {write_slides(notebook, to / f'{notebook.stem}-slides.html')}")
+        for source in sources:
+            path = to / f"{source.stem}-slides.html"
+            echo(f"written: {write_slides(source, path, for_teachers=is_for_teachers)}")
             if handout:
-                echo(f"written: {write_handout(notebook, to / f'{notebook.stem}-handout.html')}")
+                echo(f"written: {write_handout(source, to / f'{source.stem}-handout.html')}")
+
+
+def _find_lesson(name: str) -> Path:
+    """Return your own notebook, or the bundled one of this name, executed if such a copy exists."""
+    own = Path(name)
+    if own.is_file():
+        return own
+    bundled = project_path("notebooks") / f"{name}.ipynb"
+    if not bundled.is_file():
+        names = [path.stem for path in bundled.parent.glob("*.ipynb")]
+        raise SettingError(unknown_name("lesson", name, names, "among the notebooks"))
+    executed = bundled.parent.parent / "docs" / "gallery" / bundled.name
+    return executed if executed.is_file() else bundled
 
 
 @class_app.command("share")
 def share(
-    pages: Annotated[list[Path] | None, Argument(help="Files, or folders of files *.html.")] = None,
-    port: int = 8000,
+    pages: Annotated[
+        list[Path] | None, Argument(help="Files, or folders of .html and .ipynb.")
+    ] = None,
+    port: Annotated[int, Option(min=1, max=65535)] = 8000,
 ) -> None:
-    """Serve pages to the phones in the room, without the internet, until Ctrl+C.
+    """Serve pages and notebooks to the phones in the room, without the internet, until Ctrl+C.
 
-    Each address is printed with a QR code; it opens an index, with that code for the projector. The
-    page that ranks what is typed, by english-encoder and word overlap, is among the pages unless
-    one of them is ask.html.
+    Each address is printed with a QR code; it opens an index, with that code for the projector.
+    Unless ask.html is given, a page is added in which everyone can rank, and see two encoders rank.
     """
     import segno
     from tornado.ioloop import IOLoop
@@ -110,11 +133,13 @@ def print_board(
     html: Annotated[Path | None, Option(help="Write a page.")] = None,
 ) -> None:
     """Print who has answered which exercise, and the scores of all runs of a class."""
-    with reraise_os_error(folder, "a folder that exists"):
-        board = workbench.views.read_board(folder, suite)
-    for table in (board.answers, board.runs):
-        print_table(table)
-        echo("")
+    if not folder.is_dir():
+        raise SettingError(f"{folder}: no such folder; give one with a folder for each student")
+    board = workbench.views.read_board(folder, suite)
+    for table in (board.answers, board.wrong, board.runs):
+        if len(table):
+            print_table(table)
+            echo("")
     for note in board.notes:
         echo(note)
     if html:

@@ -18,9 +18,10 @@ _COLUMNS = ["name", "notebook", "exercise", "right", "answer", "gain"]
 
 
 class Board(NamedTuple):
-    """Answers by student and exercise; runs in order of their end; and what is missing."""
+    """Answers by student and exercise, the last wrong ones, runs as they ended, what is missing."""
 
     answers: pd.DataFrame
+    wrong: pd.DataFrame
     runs: pd.DataFrame
     notes: list[str]
 
@@ -36,8 +37,9 @@ def read_board(folder: str | Path, suite: str = "world-test") -> Board:
         suite: The set or average on which the runs are scored.
 
     Returns:
-        answers: folder, name and a column for each exercise: "right, try 2", "not yet, try 3", a
-            guess and its distance from the gain, or "open".
+        answers: folder, name and a column for each exercise: "✓ try 2", "✗ try 3", a guess and its
+            distance from the gain, or "open".
+        wrong: exercise, name and answer of each student's last try that was not right.
         runs: Of the most frequent settings, each seed once: student, settings, seed, score
             (x 100); mean, low and high: the 95% interval of the mean of the scores so far.
 
@@ -48,10 +50,14 @@ def read_board(folder: str | Path, suite: str = "world-test") -> Board:
     runs = [pd.DataFrame(columns=["student", "method", "settings", "seed", "ended", "spearman"])]
     notes = []
     places = [place for place in sorted(Path(folder).iterdir()) if place.is_dir()]
+    if (Path(folder) / "answers.csv").is_file() or not places:
+        notes.append(f"{folder} is no folder of a class: give one with a folder for each student")
     for place in places:
         for sheet in sorted(place.rglob("answers.csv")):
             try:
-                rows = pd.read_csv(sheet, dtype=str, keep_default_na=False, usecols=_COLUMNS)
+                # A spreadsheet may have changed the commas into semicolons.
+                rows = pd.read_csv(sheet, sep=None, engine="python", dtype=str, na_filter=False)
+                rows = rows[_COLUMNS]
                 # Two notebooks that begin a sheet at once may both write its header.
                 rows = rows[rows["name"] != "name"]
                 sheets.append(rows.assign(folder=place.name))
@@ -63,8 +69,21 @@ def read_board(folder: str | Path, suite: str = "world-test") -> Board:
     scored = pd.concat(runs)
     for missing, names in (("answers", answers["folder"]), ("finished run", scored["student"])):
         without = [place.name for place in places if place.name not in {*names}]
-        notes += [f"{name}: no {missing}" for name in without]
-    return Board(_states(answers), _so_far(scored), notes)
+        if without:
+            notes.append(f"no {missing}: {', '.join(without)}")
+    # Where the notebook is not known, it is that of the others with this exercise.
+    known = answers[answers["notebook"] != ""].drop_duplicates("exercise")
+    others = answers["exercise"].map(known.set_index("exercise")["notebook"])
+    answers["notebook"] = answers["notebook"].where(answers["notebook"] != "", others.fillna(""))
+    answers["exercise"] = (answers["notebook"] + " " + answers["exercise"]).str.strip()
+    return Board(_states(answers), _last_wrong(answers), _so_far(scored), notes)
+
+
+def _last_wrong(answers: Any) -> pd.DataFrame:
+    """Return the last answer of each student to each exercise that was never right."""
+    last = answers.groupby(["folder", "name", "exercise"], sort=False).tail(1)
+    columns = last.loc[last["right"] == "0", ["exercise", "name", "answer"]]
+    return columns.sort_values("exercise", kind="stable", ignore_index=True)
 
 
 def _states(answers: Any) -> pd.DataFrame:
@@ -73,7 +92,6 @@ def _states(answers: Any) -> pd.DataFrame:
     off = numbers.diff(axis=1)["answer"].abs().round(1).astype(str)
     is_guess = answers["gain"] != ""
     answers["mark"] = answers["right"].mask(is_guess, answers["answer"] + ", off by " + off)
-    answers["exercise"] = (answers["notebook"] + " " + answers["exercise"]).str.strip()
     groups = answers.groupby(["folder", "name", "exercise"], sort=False)
     return groups["mark"].agg(_describe_tries).unstack(fill_value="open").reset_index()
 
@@ -81,8 +99,8 @@ def _states(answers: Any) -> pd.DataFrame:
 def _describe_tries(marks: Any) -> str:
     tries = list(marks)
     if "1" in tries:
-        return f"right, try {tries.index('1') + 1}"
-    return f"not yet, try {len(tries)}" if tries[-1] == "0" else tries[-1]
+        return f"✓ try {tries.index('1') + 1}"
+    return f"✗ try {len(tries)}" if tries[-1] == "0" else tries[-1]
 
 
 def _so_far(runs: Any) -> pd.DataFrame:
@@ -105,6 +123,8 @@ def board_page(path: str | Path, board: Board) -> Path:
         "board.html",
         title="Board of the class",
         answers=table_html(board.answers.set_index("folder")),
+        wrong=table_html(board.wrong.set_index("exercise")),
+        wrong_count=len(board.wrong),
         runs=table_html(board.runs.round(2).set_index("student")),
         figure=script_html() + drawn,
         notes=board.notes,

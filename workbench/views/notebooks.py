@@ -19,8 +19,9 @@ from IPython.core.getipython import get_ipython
 from IPython.display import HTML, display
 from pandas.api.types import is_numeric_dtype
 
-from workbench.errors import RunError
+from workbench.errors import DataError, RunError, first_problem
 from workbench.metrics import metrics_table
+from workbench.notebook import without_links
 from workbench.runs import Run
 from workbench.views._plot import HEIGHT, figure_theme
 from workbench.views._style import read_part, render, svg_image
@@ -275,21 +276,26 @@ def collapsible(title: str, *things: Any) -> HTML:
     return HTML(render("collapsible.html", title=title, things=things))
 
 
-def write_slides(notebook: Path, path: Path) -> Path:
+def write_slides(notebook: Path, path: Path, *, for_teachers: bool = False) -> Path:
     """Write slides of a notebook, executed or not, and return their path.
 
     Each heading and each exercise begins a slide. Arrow keys, space and swipes change the slide, c
-    unfolds the code, t changes between light and dark; solutions stay closed until they are
-    clicked. Printed, each slide is a page.
+    unfolds the code, t changes between light and dark. Printed, each slide is a page.
+
+    Args:
+        notebook: Its figures are shown if it is executed.
+        for_teachers: Keep what is folded, such as solutions, until it is clicked; otherwise it is
+            left out, since students may get the page.
 
     Raises:
-        ValueError: The file is not a notebook.
+        DataError: The file is not a notebook.
         OSError: It cannot be read, or `path` cannot be written.
 
     Example:
         write_slides(Path("notebooks/10_simcse.ipynb"), Path("simcse.html"))
     """
-    return write_page(path, render("slides.html", body=_lesson_html(notebook)))
+    body = _lesson_html(notebook, for_teachers=for_teachers)
+    return write_page(path, render("slides.html", body=body))
 
 
 def write_handout(notebook: Path, path: Path) -> Path:
@@ -301,25 +307,29 @@ def write_handout(notebook: Path, path: Path) -> Path:
     Example:
         write_handout(Path("notebooks/10_simcse.ipynb"), Path("simcse-handout.html"))
     """
-    # Removed and not hidden: the file is handed out, too. Its script chooses among the rest.
-    return write_page(
-        path,
-        render(
-            "handout.html",
-            body=re.sub("(?s)<details>.*?</details>", "", _lesson_html(notebook)),
-        ),
-    )
+    # Its script chooses among the parts.
+    return write_page(path, render("handout.html", body=_lesson_html(notebook)))
 
 
-def _lesson_html(notebook: Path) -> str:
+def _lesson_html(notebook: Path, *, for_teachers: bool = False) -> str:
+    """Return the cells of a notebook as HTML, without what is folded, unless it is for teachers."""
     # This takes a second to import, which views of a notebook do without.
     import nbformat
 
-    content = nbformat.read(notebook, 4)
+    try:
+        content = nbformat.read(notebook, 4)
+    except OSError:
+        raise
+    except Exception as problem:  # nbformat and its checks raise many kinds
+        raise DataError(f"{notebook} is no notebook: {first_problem(problem)}") from None
     for cell in content.cells:
+        if cell.cell_type == "markdown":
+            cell.source = without_links(cell.source)
         if name := re.search(r'views\.drawing\("(\w+)"\)', cell.source):
             # In the place of code that may not have run, and that is hidden in the notebook.
             cell.cell_type = "markdown"
             cell.metadata.clear()
             cell.source = drawing(name[1]).data
-    return notebook_html(content, "basic")
+    html = notebook_html(content, "basic")
+    # Removed and not hidden: students get the file.
+    return html if for_teachers else re.sub("(?s)<details>.*?</details>", "", html)

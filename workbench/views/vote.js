@@ -30,9 +30,9 @@ class Vote {
     this.changed();
     if (state === "compared") document.getElementById("status").scrollIntoView();
   }
-  update(lines) { // new targets come last, in the order of the alphabet, which gives nothing away
+  update(lines) { // new targets come last, from the end of the alphabet, which gives nothing away
     const targets = [...new Set(lines)];
-    const added = targets.filter((line) => !this.order.includes(line)).sort();
+    const added = targets.filter((line) => !this.order.includes(line)).sort().reverse();
     this.order = [...this.order.filter((line) => targets.includes(line)), ...added];
     this.button.setAttribute("aria-pressed", this.state !== "off");
     document.getElementById("voting").hidden = this.state === "off" || !this.order.length;
