@@ -81,8 +81,10 @@ def read_board(folder: str | Path, suite: str = "world-test") -> Board:
 
 def _last_wrong(answers: Any) -> pd.DataFrame:
     """Return the last answer of each student to each exercise that was never right."""
-    last = answers.groupby(["folder", "name", "exercise"], sort=False).tail(1)
-    columns = last.loc[last["right"] == "0", ["exercise", "name", "answer"]]
+    best = answers.groupby(["folder", "name", "exercise"])["right"].transform("max")
+    # Texts in this order: "" of a guess, "0", "1".
+    tries = answers[best == "0"].drop_duplicates(["folder", "name", "exercise"], keep="last")
+    columns = tries[["exercise", "name", "answer"]]
     return columns.sort_values("exercise", kind="stable", ignore_index=True)
 
 
