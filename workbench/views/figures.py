@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import plotly.express as px
 from numpy.typing import ArrayLike
-from pandas.api.types import is_numeric_dtype
 from plotly.graph_objects import Figure
 from plotly.subplots import make_subplots
 
@@ -292,49 +291,6 @@ def sentence_map(
         coloraxis_colorbar_title=plain(getattr(values, "name", None) or ""),
         showlegend=False,
         width=max(600, 330 * len(vectors)),
-    )
-
-
-def setting_sweep(
-    table: pd.DataFrame, setting: str, *, label: str = "", paper: float | None = None
-) -> Figure:
-    """Draw Spearman on dev x 100 by a setting, a line for each other column (as CoSENT figure 4).
-
-    Numbers have their distances on the axis if the largest is at most 100 times the smallest
-    above 0; otherwise all values are equally far apart.
-
-    Args:
-        table: A row for each value of the column `setting`; every other column has a Spearman
-            in [-1, 1].
-        setting: The column of the values.
-        label: The title of the axis, by default the setting.
-        paper: A value to mark as the paper's, if the table has it.
-    """
-    values = table[setting].tolist()
-    names = [f"{value:g}" if isinstance(value, int | float) else plain(value) for value in values]
-    has_distances = False
-    if is_numeric_dtype(table[setting]):
-        smallest = min(filter(None, values), default=0)
-        has_distances = max(values) <= 100 * smallest
-    # On a category axis lines follow the order of the table, so only numbers are sorted.
-    curves = 100 * table.set_index(setting).rename(columns=plain)
-    curves = curves.sort_index() if has_distances else curves.set_axis(names)
-    figure = px.line(curves, markers=True, color_discrete_sequence=COLOURS)
-    marked = "" if paper is None else f"{paper:g}"
-    if marked in names:
-        figure.add_vline(
-            paper if has_distances else names.index(marked),
-            line={"dash": "dot", "color": GREY, "width": 1.5},
-            annotation_text="the paper's",
-        )
-    title = label or setting
-    return laid_out(
-        figure,
-        f"Spearman on dev by {title}",
-        xaxis_title=plain(title),
-        xaxis_type="linear" if has_distances else "category",
-        yaxis_title="Spearman on dev x 100",
-        legend_title="",
     )
 
 
