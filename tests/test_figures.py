@@ -246,9 +246,10 @@ def test_a_heatmap_has_each_number_and_frames_the_diagonal():
         figure := views.cosine_heatmap({"cosine": cosines, HOSTILE: 2 * cosines}, sentences)
     ).data
     np.testing.assert_array_equal([left.z, right.z], [cosines, 2 * cosines])
-    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (0.25, 2)
+    assert left.coloraxis == right.coloraxis == "coloraxis", "on one scale"
     boxes = [(box.x0, box.x1, box.y0, box.y1) for box in figure.layout.shapes]
-    assert boxes == [(0.5, 1.5, -0.5, 0.5), (1.5, 2.5, 0.5, 1.5)] * 2
+    first, second = (0.5, 1.5, -0.5, 0.5), (1.5, 2.5, 0.5, 1.5)
+    assert boxes == [first, first, second, second]
     assert "<b>" not in "".join([*left.y, *(note.text for note in figure.layout.annotations)])
 
 

@@ -131,55 +131,47 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
     Example:
         views.cosine_heatmap({"cosine": vectors @ vectors.T}, sentences)
     """
-    values = [np.asarray(matrix, dtype=np.float64) for matrix in matrices.values()]
     numbers = list(range(1, len(sentences) + 1))
     names = tick_names(sentences, 24)
-    rows = [f"{number}: {name}" for number, name in zip(numbers, names, strict=True)]
-    figure = make_subplots(
-        cols=len(values),
-        subplot_titles=[wrapped(title, 32) for title in matrices],
-        shared_yaxes=True,
-        horizontal_spacing=0.04,
+    figure: Any = px.imshow(
+        np.stack([*matrices.values()]),
+        x=numbers,
+        y=[f"{number}: {name}" for number, name in zip(numbers, names, strict=True)],
+        facet_col=0,
+        facet_col_spacing=0.04,
+        aspect="auto",
+        # No darker than black text on it can be read.
+        color_continuous_scale=["#f7fbff", "#4292c6"],
     )
-    for column, matrix in enumerate(values, start=1):
-        figure.add_heatmap(
-            x=numbers,
-            y=rows,
-            z=matrix,
-            texttemplate="%{z:.2f}",
-            textfont_color="#1a1a1a",
-            hovertemplate="%{y}, column %{x}: %{z:.3f}<extra></extra>",
-            coloraxis="coloraxis",
-            xgap=2,
-            ygap=2,
-            row=1,
-            col=column,
+    figure.update_traces(
+        xgap=2,
+        ygap=2,
+        texttemplate="%{z:.2f}",
+        textfont_color="#1a1a1a",
+        hovertemplate="%{y}, column %{x}: %{z:.3f}<extra></extra>",
+    )
+    for note, title in zip(figure.layout.annotations, matrices, strict=True):
+        note.text = wrapped(title, 32)
+    # Columns are numbers from 1, rows are names, whose places count from 0.
+    for number in numbers:
+        figure.add_shape(
+            x0=number - 0.5,
+            x1=number + 0.5,
+            y0=number - 1.5,
+            y1=number - 0.5,
+            line={"color": COLOURS[1], "width": 3},
+            fillcolor="rgba(0,0,0,0)",
+            opacity=1,
+            row="all",
+            col="all",
         )
-        # Columns are numbers from 1, rows are names, whose places count from 0.
-        for number in numbers:
-            figure.add_shape(
-                x0=number - 0.5,
-                x1=number + 0.5,
-                y0=number - 1.5,
-                y1=number - 0.5,
-                line={"color": COLOURS[1], "width": 3},
-                fillcolor="rgba(0,0,0,0)",
-                opacity=1,
-                row=1,
-                col=column,
-            )
     figure.update_xaxes(tickvals=numbers, showline=False, ticks="")
-    # Reversed: the first row at the top, as a matrix is written.
-    figure.update_yaxes(autorange="reversed", showline=False, ticks="", automargin=True)
+    figure.update_yaxes(showline=False, ticks="", automargin=True)
     return laid_out(
         figure,
         "",
-        # No darker than black text on it can be read.
-        coloraxis_colorscale=["#f7fbff", "#4292c6"],
-        coloraxis_cmin=np.min(values),
-        coloraxis_cmax=np.max(values),
         coloraxis_showscale=False,
-        width=min(260 + 250 * len(values), WIDEST),
+        width=min(260 + 250 * len(matrices), WIDEST),
         height=90 + 50 * len(sentences),
     )
 
