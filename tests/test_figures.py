@@ -60,7 +60,7 @@ def test_the_ringed_checkpoint_is_the_best_trained_one_and_the_path_has_every_st
     assert tuple(path.text) == ("step 0", "", "", "step 30")
 
 
-def test_every_pair_is_in_its_band_of_gold_and_a_sweep_is_drawn_in_order():
+def test_every_pair_is_in_its_band_of_gold():
     gold = np.array([0.0, 0.9, 1.0, 2.5, 4.1, 5.0])
     wide, narrow = (
         pd.DataFrame({"suite": "s", "gold": values, "predicted": 0.5})
@@ -71,19 +71,6 @@ def test_every_pair_is_in_its_band_of_gold_and_a_sweep_is_drawn_in_order():
     assert [list(violin.x) for violin in figure.data] == [bands, ["2 to 3", "2 to 3"]]
     with pytest.raises(ValueError, match="under narrow; there are: s"):
         views.cosine_by_gold({"wide": wide, "narrow": narrow.assign(suite="t")}, "s")
-    table = pd.DataFrame({"scale": [40.0, 1.0], "dev": [0.5, 0.25], "test": [0.4, 0.2]})
-    figure = views.setting_sweep(table, "scale", label="lambda", paper=1)
-    dev, test = figure.data
-    assert (list(dev.x), list(dev.y), list(test.y)) == ([1, 40], [25.0, 50.0], [20.0, 40.0])
-    assert figure.layout.xaxis.type == "linear", "numbers have their distances"
-    assert (
-        views.setting_sweep(table.assign(scale=["none", "all"]), "scale").layout.xaxis.type
-        == "category"
-    )
-    assert [line.x0 for line in figure.layout.shapes] == [1], (
-        "the paper's value is marked at its place"
-    )
-    assert not views.setting_sweep(table, "scale", paper=20).layout.shapes
 
 
 def test_neighbours_that_a_pair_shares_are_near_to_both_sentences():
@@ -123,7 +110,6 @@ def test_names_are_neither_markup_nor_mathematics_and_figures_fit_their_output()
         views.score_intervals(runs, HOSTILE),
         views.part_scores(parts),
         views.sentence_map({HOSTILE: np.eye(2)}, [HOSTILE, HOSTILE]),
-        views.setting_sweep(pd.DataFrame({"x": [HOSTILE], HOSTILE: [0.5]}), "x", label=HOSTILE),
         laid_out(go.Figure(), HOSTILE, width=2000),
     ):
         drawn = figure.to_json()
@@ -260,9 +246,10 @@ def test_a_heatmap_has_each_number_and_frames_the_diagonal():
         figure := views.cosine_heatmap({"cosine": cosines, HOSTILE: 2 * cosines}, sentences)
     ).data
     np.testing.assert_array_equal([left.z, right.z], [cosines, 2 * cosines])
-    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (0.25, 2)
+    assert left.coloraxis == right.coloraxis == "coloraxis", "on one scale"
     boxes = [(box.x0, box.x1, box.y0, box.y1) for box in figure.layout.shapes]
-    assert boxes == [(0.5, 1.5, -0.5, 0.5), (1.5, 2.5, 0.5, 1.5)] * 2
+    first, second = (0.5, 1.5, -0.5, 0.5), (1.5, 2.5, 0.5, 1.5)
+    assert boxes == [first, first, second, second]
     assert "<b>" not in "".join([*left.y, *(note.text for note in figure.layout.annotations)])
 
 

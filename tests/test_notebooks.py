@@ -375,7 +375,8 @@ def test_the_gallery_has_a_small_executed_copy_with_images(path: Path):
     outputs = [item for cell in code(read(copy)) for item in cell.outputs]
     assert {item.output_type for item in outputs} <= {"stream", "display_data"}
     kinds = {kind for item in outputs if item.output_type == "display_data" for kind in item.data}
-    assert "image/png" in kinds
+    # The tables of the papers are all that their notebook shows.
+    assert ("image/png" in kinds) == (path.stem != "22_paper_tables")
     assert kinds <= {"image/png", "image/svg+xml", "text/html", "text/markdown", "text/plain"}
     assert [cell.source for cell in code(read(copy))] == [
         cell.source for cell in code(read(path))

@@ -1,4 +1,4 @@
-"""Tables and figures of the papers: every number is in one, every command is documented, runs fill
+"""Tables of the papers: every number is in one, every command is documented, runs fill
 their cells."""
 
 import re
@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
 from test_docs import COMMANDS, EVALUATES, evaluated, resolved
-from written_runs import SUITE, write_run
 
 from workbench.checkpoints import published_spec
 from workbench.commands.options import overrides_of
@@ -28,7 +26,7 @@ from workbench.data import AVERAGES
 from workbench.evaluation import RANKING_COLUMNS
 from workbench.files import project_path
 from workbench.runs import Run
-from workbench.views import paper_figure, paper_table, runs_by_settings
+from workbench.views import paper_table, runs_by_settings, show_measured
 from workbench.views.papers import (
     commands,
     parse_command,
@@ -40,7 +38,6 @@ from workbench.views.papers import (
 PLACES = [(paper, table) for paper, shape in read_papers().items() for table in shape["tables"]]
 TABLES = {place: published_table(*place) for place in PLACES}
 STATED = {("cosent", "II"): 33, ("rankcse", "7"): 11, ("rankcse", "8"): 11, ("rankcse", "9"): 36}
-FIGURES = [(name, figure) for name, paper in read_papers().items() for figure in paper["figures"]]
 
 
 def finished(root: Path, config: Any, metrics: dict) -> Run:
@@ -199,31 +196,6 @@ def test_runs_fill_the_cells_of_their_settings_whatever_they_were_scored_on(tmp_
     assert (geometry["uniformity"], geometry["alignment"]) == ("-2.00", "0.20")
 
 
-@pytest.mark.parametrize(("paper", "figure"), FIGURES)
-def test_a_figure_is_drawn_from_runs_or_lists_their_commands(
-    paper: str, figure: str, tmp_path: Path
-):
-    shape, empty = read_papers()[paper]["figures"][figure], paper_figure(paper, figure, {})
-    if shape["kind"] == "bars":
-        published = next(iter(empty.data))
-        assert published.name.endswith("published")
-        assert np.isfinite(published.y).all()
-        return
-    assert empty["command"].str.match("workbench (?:run|evaluate) ").all()
-    rows = paper_figure(paper, figure, {}, profile="demo")
-    assert rows["command"].is_unique
-    swept = [shape["setting"]] if "setting" in shape else []
-    settings = "".join(f" --set {name}={shape['values'][0]}" for name in swept)
-    world = parse_command(next(iter(shape["demo"].values())) + settings)
-    run = write_run(tmp_path, world, 1.0)
-    history = finished(tmp_path / "other", world, {}).path / "history.csv"
-    history.rename(run.path / "history.csv")
-    drawn = paper_figure(paper, figure, runs_by_settings(tmp_path), profile="demo", suite=SUITE)
-    assert isinstance(drawn, go.Figure)
-    assert drawn.data
-    assert len(rows) == 1 or drawn.layout.meta["no run yet"].startswith("workbench run ")
-
-
 def test_the_command_of_settings_makes_just_their_run_and_unknown_names_are_refused():
     settings = {
         "temperature": 1 / 30,
@@ -240,3 +212,26 @@ def test_the_command_of_settings_makes_just_their_run_and_unknown_names_are_refu
     for place in (("rankces", 2), ("rankcse", 99)):
         with pytest.raises(KeyError):
             paper_table(*place, {})
+
+
+def test_rows_with_a_run_are_shown_and_a_table_that_lacks_runs_is_folded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shown: list[str] = []
+    monkeypatch.setattr("workbench.views.papers.display", lambda html: shown.append(html.data))
+    metrics = {"world-test": {"spearman": 0.7, "n": 9, "kcc": 0.5, "ndcg": 0.9}}
+    finished(tmp_path, CoSENTConfig.from_parameters("demo", 0, {}), metrics)
+    table = paper_table(
+        "cosent", "IV", runs_by_settings(tmp_path), profile="demo", suite="world-test"
+    )
+    assert table.attrs["measured"] == ["CoSENT"]
+    row = table.loc["CoSENT"]
+    assert (row["world-test"], row["seeds"], row["command"]) == ("70.00", 1, "")
+    show_measured(table)
+    measured, folded = shown
+    assert ("70.00" in measured, "workbench run" in measured) == (True, False)
+    assert folded.startswith("<details>")
+    assert "workbench run cosent --profile demo --set objective=mse" in folded
+    shown.clear()
+    show_measured(paper_table("rankcse", 4, {}))
+    assert len(shown) == 1, "nothing is measured"

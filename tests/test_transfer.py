@@ -171,7 +171,7 @@ def test_sentevals_own_classifier_is_the_same_each_time_and_leaves_the_callers_g
     first = [guess(x) for guess in fit_senteval((x, y), None, [1e-2, 10.0])]
     torch.testing.assert_close(torch.rand(3), wanted)
     alone = [fit_senteval((x, y), None, [strength])[0](x) for strength in (1e-2, 10.0)]
-    # Layers trained in parallel equal layers trained separately.
+    # A layer does not depend on the others.
     np.testing.assert_array_equal(alone, first)
     assert (first[0] == y).mean() > (first[1] == y).mean()
     task = TransferTask(

@@ -29,7 +29,6 @@ from workbench.views.figures import (
     part_scores as part_scores,
     score_intervals as score_intervals,
     sentence_map as sentence_map,
-    setting_sweep as setting_sweep,
     training_curve as training_curve,
 )
 from workbench.views.notebooks import (
@@ -47,7 +46,6 @@ from workbench.views.notebooks import (
 from workbench.views.page import most_changed as most_changed, ranking_html as ranking_html
 from workbench.views.pair_explorer import PairExplorer as PairExplorer
 from workbench.views.papers import (
-    paper_figure as paper_figure,
     paper_table as paper_table,
     runs_by_settings as runs_by_settings,
     show_measured as show_measured,

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import plotly.express as px
 from numpy.typing import ArrayLike
-from pandas.api.types import is_numeric_dtype
 from plotly.graph_objects import Figure
 from plotly.subplots import make_subplots
 
@@ -132,55 +131,47 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
     Example:
         views.cosine_heatmap({"cosine": vectors @ vectors.T}, sentences)
     """
-    values = [np.asarray(matrix, dtype=np.float64) for matrix in matrices.values()]
     numbers = list(range(1, len(sentences) + 1))
     names = tick_names(sentences, 24)
-    rows = [f"{number}: {name}" for number, name in zip(numbers, names, strict=True)]
-    figure = make_subplots(
-        cols=len(values),
-        subplot_titles=[wrapped(title, 32) for title in matrices],
-        shared_yaxes=True,
-        horizontal_spacing=0.04,
+    figure: Any = px.imshow(
+        np.stack([*matrices.values()]),
+        x=numbers,
+        y=[f"{number}: {name}" for number, name in zip(numbers, names, strict=True)],
+        facet_col=0,
+        facet_col_spacing=0.04,
+        aspect="auto",
+        # No darker than black text on it can be read.
+        color_continuous_scale=["#f7fbff", "#4292c6"],
     )
-    for column, matrix in enumerate(values, start=1):
-        figure.add_heatmap(
-            x=numbers,
-            y=rows,
-            z=matrix,
-            texttemplate="%{z:.2f}",
-            textfont_color="#1a1a1a",
-            hovertemplate="%{y}, column %{x}: %{z:.3f}<extra></extra>",
-            coloraxis="coloraxis",
-            xgap=2,
-            ygap=2,
-            row=1,
-            col=column,
+    figure.update_traces(
+        xgap=2,
+        ygap=2,
+        texttemplate="%{z:.2f}",
+        textfont_color="#1a1a1a",
+        hovertemplate="%{y}, column %{x}: %{z:.3f}<extra></extra>",
+    )
+    for note, title in zip(figure.layout.annotations, matrices, strict=True):
+        note.text = wrapped(title, 32)
+    # Columns are numbers from 1, rows are names, whose places count from 0.
+    for number in numbers:
+        figure.add_shape(
+            x0=number - 0.5,
+            x1=number + 0.5,
+            y0=number - 1.5,
+            y1=number - 0.5,
+            line={"color": COLOURS[1], "width": 3},
+            fillcolor="rgba(0,0,0,0)",
+            opacity=1,
+            row="all",
+            col="all",
         )
-        # Columns are numbers from 1, rows are names, whose places count from 0.
-        for number in numbers:
-            figure.add_shape(
-                x0=number - 0.5,
-                x1=number + 0.5,
-                y0=number - 1.5,
-                y1=number - 0.5,
-                line={"color": COLOURS[1], "width": 3},
-                fillcolor="rgba(0,0,0,0)",
-                opacity=1,
-                row=1,
-                col=column,
-            )
     figure.update_xaxes(tickvals=numbers, showline=False, ticks="")
-    # Reversed: the first row at the top, as a matrix is written.
-    figure.update_yaxes(autorange="reversed", showline=False, ticks="", automargin=True)
+    figure.update_yaxes(showline=False, ticks="", automargin=True)
     return laid_out(
         figure,
         "",
-        # No darker than black text on it can be read.
-        coloraxis_colorscale=["#f7fbff", "#4292c6"],
-        coloraxis_cmin=np.min(values),
-        coloraxis_cmax=np.max(values),
         coloraxis_showscale=False,
-        width=min(260 + 250 * len(values), WIDEST),
+        width=min(260 + 250 * len(matrices), WIDEST),
         height=90 + 50 * len(sentences),
     )
 
@@ -292,49 +283,6 @@ def sentence_map(
         coloraxis_colorbar_title=plain(getattr(values, "name", None) or ""),
         showlegend=False,
         width=max(600, 330 * len(vectors)),
-    )
-
-
-def setting_sweep(
-    table: pd.DataFrame, setting: str, *, label: str = "", paper: float | None = None
-) -> Figure:
-    """Draw Spearman on dev x 100 by a setting, a line for each other column (as CoSENT figure 4).
-
-    Numbers have their distances on the axis if the largest is at most 100 times the smallest
-    above 0; otherwise all values are equally far apart.
-
-    Args:
-        table: A row for each value of the column `setting`; every other column has a Spearman
-            in [-1, 1].
-        setting: The column of the values.
-        label: The title of the axis, by default the setting.
-        paper: A value to mark as the paper's, if the table has it.
-    """
-    values = table[setting].tolist()
-    names = [f"{value:g}" if isinstance(value, int | float) else plain(value) for value in values]
-    has_distances = False
-    if is_numeric_dtype(table[setting]):
-        smallest = min(filter(None, values), default=0)
-        has_distances = max(values) <= 100 * smallest
-    # On a category axis lines follow the order of the table, so only numbers are sorted.
-    curves = 100 * table.set_index(setting).rename(columns=plain)
-    curves = curves.sort_index() if has_distances else curves.set_axis(names)
-    figure = px.line(curves, markers=True, color_discrete_sequence=COLOURS)
-    marked = "" if paper is None else f"{paper:g}"
-    if marked in names:
-        figure.add_vline(
-            paper if has_distances else names.index(marked),
-            line={"dash": "dot", "color": GREY, "width": 1.5},
-            annotation_text="the paper's",
-        )
-    title = label or setting
-    return laid_out(
-        figure,
-        f"Spearman on dev by {title}",
-        xaxis_title=plain(title),
-        xaxis_type="linear" if has_distances else "category",
-        yaxis_title="Spearman on dev x 100",
-        legend_title="",
     )
 
 

@@ -1,6 +1,6 @@
-"""Tables and figures of the papers: published values, and our runs of the same settings.
+"""Tables of the papers: published values, and our runs of the same settings.
 
-The values, and what reproduces them, are in data/published/*.csv, figures in *.toml there."""
+The values, and what reproduces them, are in data/published/*.csv, the titles in *.toml there."""
 
 import shlex
 import tomllib
@@ -8,23 +8,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 from IPython.display import HTML, display
 
 from workbench.config import RUN_CONFIGS, BaselineConfig, TrainingConfig, setting_text
 from workbench.data import describe
-from workbench.errors import RunError, WorkbenchError
 from workbench.files import project_path, set_name
 from workbench.metrics import similar_third, spearman
 from workbench.runs import Run
-from workbench.views import figures
-from workbench.views._plot import laid_out
 from workbench.views._style import details
 from workbench.views.notebooks import table_html
 from workbench.views.run_tables import (
@@ -38,11 +33,6 @@ from workbench.views.run_tables import (
 
 Config = TrainingConfig | BaselineConfig
 Runs = Mapping[str, Sequence[Run]]  # as `runs_by_settings` returns them
-# Kind of a figure of histories -> the column that it needs, and what draws it.
-_CURVES = {
-    "curve": ("loss", figures.training_curve),
-    "path": ("dev_alignment", figures.alignment_uniformity_path),
-}
 
 
 def runs_by_settings(root: str | Path) -> Runs:
@@ -67,16 +57,14 @@ def settings_key(config: Config) -> str:
 
 @cache
 def read_papers() -> dict[str, dict[str, Any]]:
-    """Return the .toml of each paper."""
+    """Return the .toml of each paper: its name, and the titles of its tables."""
     files = sorted(project_path("data").glob("published/*.toml"))
     return {file.stem: tomllib.loads(file.read_text(encoding="utf-8")) for file in files}
 
 
-def read_shape(paper: str, kind: str, number: int | str) -> dict[str, Any]:
-    """Return the .toml entry of a "table" or "figure", with its heading."""
-    whole = read_papers()[paper]
-    heading = f"{whole['paper']} {kind} {number}"
-    return whole[f"{kind}s"][str(number)] | {"heading": heading}
+def _heading(paper: str, table: str) -> str:
+    """Return what the values of a table have in their column "table"."""
+    return f"{read_papers()[paper]['paper']} table {table}"
 
 
 @cache
@@ -91,9 +79,8 @@ def published_table(paper: str, table: str) -> pd.DataFrame:
         command with the same changes on the bundled world, or ""; stated: the number that our
         catalogue or profile has for it, with ≠ if it is another, or "".
     """
-    heading = read_shape(paper, "table", table)["heading"]
     values = _published_values(paper)
-    values = values.loc[values["table"] == heading]
+    values = values.loc[values["table"] == _heading(paper, table)]
     stated = [_state_ours(value) for value in values.itertuples()]
     # The command of a setting is not run: it only has the setting.
     return values.assign(stated=stated, command=values["command"].mask(values["ours"] != "", ""))
@@ -168,13 +155,14 @@ def paper_table(
     Example:
         paper_table("rankcse", 4, runs_by_settings("runs"))
     """
-    shape = read_shape(paper, "table", table)
-    values = published_table(paper, str(table))
+    number = str(table)
+    title = read_papers()[paper]["tables"][number]
+    values = published_table(paper, number)
     if profile == "demo":
         rows = _demo_rows(values, runs, set_name(suite))
     else:
         rows = _paper_rows(values, runs)
-    rows.attrs["title"] = f"{shape['heading']}: {shape['title']}"
+    rows.attrs["title"] = f"{_heading(paper, number)}: {title}"
     return rows
 
 
@@ -237,33 +225,26 @@ def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
     return table
 
 
-def show_measured(*results: Any) -> None:
-    """Display figures, and the rows of tables that have a run; fold the rest, with its commands.
+def show_measured(*tables: pd.DataFrame) -> None:
+    """Display the rows of tables that have a run; fold the whole tables, with their commands.
 
     Args:
-        results: Of `paper_figure` and `paper_table`.
+        tables: As `paper_table` returns them. One with a run for each row is not folded.
 
     Example:
-        show_measured(paper_table("rankcse", 4, runs), paper_figure("rankcse", "3a", runs))
+        show_measured(paper_table("rankcse", 4, runs))
     """
     rest = []
-    for one in results:
-        if isinstance(one, go.Figure):
-            display(one)
-            layout: Any = one.layout
-            if layout.meta:
-                missing = escape(layout.meta["no run yet"])
-                rest.append(f"<p>{layout.title.text}, missing: <code>{missing}</code></p>")
-            continue
-        title = f"<p><b>{escape(one.attrs['title'])}</b></p>"
-        measured = one.attrs.get("measured", [])
+    for table in tables:
+        title = f"<p><b>{escape(table.attrs['title'])}</b></p>"
+        measured = table.attrs["measured"]
         if measured:
-            display(HTML(title + table_html(one.loc[measured])))
-        if len(measured) < len(one.index.unique(0)):
-            rest.append(title + table_html(one))
+            display(HTML(title + table_html(table.loc[measured])))
+        if len(measured) < len(table.index.unique(0)):
+            rest.append(title + table_html(table))
     if rest:
-        state = "have rows without a run: published values and commands"
-        display(HTML(details(f"{len(rest)} tables and figures {state}", "".join(rest))))
+        summary = "Tables with rows that have no run: published values and commands"
+        display(HTML(details(summary, "".join(rest))))
 
 
 def _measure_runs(value: Any, runs: Runs) -> list[float]:
@@ -294,98 +275,3 @@ def _measure_run(run: Run, value: Any) -> float | None:
     # Losses in the plane are not multiplied by 100 in any paper.
     unit = 1 if value.task in ("uniformity", "alignment") else 100
     return None if number is None else unit * number
-
-
-def paper_figure(
-    paper: str, figure: int | str, runs: Runs, *, profile: str = "paper", suite: str = ""
-) -> go.Figure | pd.DataFrame:
-    """Return a figure of a paper from finished runs; without any, a table of their commands.
-
-    The first seed of each run is drawn. Except for bars, the commands of rows without a run are in
-    `layout.meta["no run yet"]`. If the runs do not have what is drawn, the table contains the
-    reason. Bars have the values of a table: published, and means of all seeds.
-
-    Args:
-        paper, runs, profile: As of `paper_table`.
-        figure: Its number there.
-        suite: With "demo", the set whose pairs are drawn.
-
-    Raises KeyError if there is no such figure.
-
-    Example:
-        paper_figure("rankcse", "3a", runs_by_settings("runs"))
-    """
-    shape = read_shape(paper, "figure", figure)
-    title = f"Figure {figure}: {shape['title']}"
-    if shape["kind"] == "bars":
-        table = paper_table(paper, shape["table"], runs, profile=profile, suite=suite)
-        return laid_out(_draw_bars(table, shape), title)
-    drawn_suite = shape.get("suite", "")
-    if profile == "demo":
-        drawn_suite = set_name(suite)
-        title += "; here: the bundled world"
-    first = {}
-    missing = {}
-    for row, config in _figure_rows(shape, profile).items():
-        if of_seeds := runs.get(settings_key(config)):
-            first[row] = of_seeds[0]
-        else:
-            missing[row] = commands([config])
-    # What is shown unless something can be drawn.
-    table = pd.DataFrame({"command": missing}).rename_axis("no run yet")
-    try:
-        if first:
-            drawn = _draw(shape, first, drawn_suite)
-            drawn.layout.meta = {"no run yet": "; ".join(missing.values())} if missing else None
-            return laid_out(drawn, title)
-    except (ValueError, WorkbenchError) as problem:  # the other figures are still drawn
-        table = pd.DataFrame({"not drawn": {", ".join(first): str(problem)}})
-    table.attrs["title"] = f"{shape['heading']}: {shape['title']}"
-    return table
-
-
-def _figure_rows(shape: Mapping[str, Any], profile: str) -> dict[str, Config]:
-    """Return the settings of each row of a figure; a sweep has a row for each of its values."""
-    commands_of = shape["demo" if profile == "demo" else "rows"]
-    if shape["kind"] != "sweep":
-        return {row: parse_command(command) for row, command in commands_of.items()}
-    rows = {}
-    for (row, command), value in product(commands_of.items(), shape["values"]):
-        rows[f"{row} | {value}"] = parse_command(f"{command} --set {shape['setting']}={value}")
-    return rows
-
-
-def _draw_bars(table: pd.DataFrame, shape: Mapping[str, Any]) -> go.Figure:
-    """Draw each row as bars with deviations; of a paper's table, the figure's columns."""
-    shown: Any = table.drop(columns=["dev", "seeds", "command"], errors="ignore")
-    # A paper's table has "published" and "here" in the second level; the demo's has one level.
-    if table.index.nlevels == 2:
-        shown = table[shape["columns"]].unstack(fill_value="", sort=False)
-        shown.columns = shown.columns.map(", ".join)
-    figure = go.Figure()
-    for name, texts in shown.items():
-        parts = texts.str.partition(" ± ")
-        heights = pd.to_numeric(parts[0])
-        deviations = pd.to_numeric(parts[2])
-        figure.add_bar(x=shown.index, y=heights, error_y_array=deviations, name=name)
-    return figure.update_layout(xaxis_automargin=True, yaxis_title="x 100", showlegend=True)
-
-
-def _draw(shape: Mapping[str, Any], first: Mapping[str, Run], suite: str) -> go.Figure:
-    """Draw a run for each row of a figure that is not of bars."""
-    kind = shape["kind"]
-    if kind == "sweep":
-        setting = shape["setting"]
-        points = pd.Series({tuple(row.split(" | ")): read_dev(run) for row, run in first.items()})
-        # A column for each row of the paper, a line for each value of the setting.
-        table = points.unstack(0, sort=False).rename(float).sort_index()
-        table = table.rename_axis(setting).reset_index()
-        return figures.setting_sweep(table, setting, paper=shape.get("published"))
-    if kind == "cosines":
-        return figures.cosine_by_gold({row: run.scores() for row, run in first.items()}, suite)
-    column, draw = _CURVES[kind]
-    every = {row: history_of(run) for row, run in first.items()}
-    histories = {row: history for row, history in every.items() if column in history}
-    if not histories:
-        raise RunError(f"no run has a history with {column}")
-    return draw(histories)
