@@ -96,7 +96,8 @@ def read_score_file(
     tables = []
     for path in files:
         has_gold = on is not None or path != files[0]
-        tables.append(_read_rows(path, own_columns(path, chosen) or {}, has_gold=has_gold))
+        of_file = dict(own_columns(path, chosen) or {})
+        tables.append(_read_rows(path, of_file, has_gold=has_gold))
     notes = [table.attrs["note"] for table in tables]
     if on is None:
         rows: Any = tables.pop(0)

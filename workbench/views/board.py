@@ -56,7 +56,9 @@ def read_board(folder: str | Path, suite: str = "world-test") -> Board:
         for sheet in sorted(place.rglob("answers.csv")):
             try:
                 # A spreadsheet may have changed the commas into semicolons.
-                rows = pd.read_csv(sheet, sep=None, engine="python", dtype=str, na_filter=False)
+                rows: Any = pd.read_csv(
+                    sheet, sep=None, engine="python", dtype=str, na_filter=False
+                )
                 rows = rows[_COLUMNS]
                 # Two notebooks that begin a sheet at once may both write its header.
                 rows = rows[rows["name"] != "name"]
@@ -65,7 +67,7 @@ def read_board(folder: str | Path, suite: str = "world-test") -> Board:
                 notes.append(f"{sheet} is no sheet of answers: {first_problem(problem)}")
         for root in {config.parents[2] for config in place.rglob("*-s*/config.json")}:
             runs.append(finished_runs(root, suite).assign(student=place.name))
-    answers = pd.concat(sheets)
+    answers: Any = pd.concat(sheets)
     scored = pd.concat(runs)
     for missing, names in (("answers", answers["folder"]), ("finished run", scored["student"])):
         without = [place.name for place in places if place.name not in {*names}]
