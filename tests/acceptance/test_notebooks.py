@@ -125,7 +125,6 @@ def test_the_other_notebooks_run_on_these_runs(
         "workbench run rankcse --profile paper --set info_nce=false --set beta=0; "
         in shown["22_paper_tables"]
     )
-    assert len(outputs(tmp_path / "22_paper_tables.ipynb", FIGURE)) >= 4
 
 
 def test_a_parameter_that_no_notebook_has_is_refused(tmp_path: Path, workbench: Callable[..., Any]):
