@@ -27,6 +27,14 @@ teaching.sign("")  # your name"""
 _INNER = ("lo", "Lo", "br-", "docker", "veth", "virbr")
 
 
+def find_lesson(name: str) -> Path:
+    """Return the bundled notebook of this name; SettingError, with the nearest, for any other."""
+    known = {path.stem: path for path in project_path("notebooks").glob("*.ipynb")}
+    if name not in known:
+        raise SettingError(unknown_name("lesson", name, known, "among the notebooks"))
+    return known[name]
+
+
 def make_lesson(path: Path, *, for_teachers: bool = False, nbgrader: bool = False) -> str:
     """Write the bundled notebook of the same name as one of a lesson; return what was done.
 
@@ -50,12 +58,10 @@ def make_lesson(path: Path, *, for_teachers: bool = False, nbgrader: bool = Fals
 
     from workbench.notebook import without_links
 
-    names = {source.stem: source for source in project_path("notebooks").glob("*.ipynb")}
-    if path.stem not in names:
-        raise SettingError(unknown_name("lesson", path.stem, names, "among the notebooks"))
+    source = find_lesson(path.stem)
     if path.exists():
         return f"kept: {path}"
-    page = nbformat.read(names[path.stem], 4)
+    page = nbformat.read(source, 4)
     cells = []
     for cell, after in zip_longest(page.cells, page.cells[1:]):
         if nbgrader and cell.cell_type == "code" and _CHECK in cell.source:
@@ -69,10 +75,11 @@ def make_lesson(path: Path, *, for_teachers: bool = False, nbgrader: bool = Fals
             cell.source = without_links(text).strip("\n")
         if cell.source:  # a cell may have held a solution only
             cells.append(cell)
-        if "parameters" in cell.metadata.get("tags", []):
+        is_parameters = "parameters" in cell.metadata.get("tags", [])
+        if is_parameters:
             # A student hands in one folder.
             cell.source = cell.source.replace('"../runs"', '"runs"')
-        if not for_teachers and "parameters" in cell.metadata.get("tags", []):
+        if is_parameters and not for_teachers:
             cells.append(new_markdown_cell(_SIGN_TEXT, id="signature"))
             cells.append(new_code_cell(_SIGN_CODE, id="sign"))
     page.cells = cells

@@ -17,6 +17,7 @@ import torch
 from workbench.files import timestamp
 from workbench.metrics import metrics_table
 from workbench.runs import Facts, Run
+from workbench.views.board import SHEET, SHEET_COLUMNS
 from workbench.views.run_tables import kept_checkpoint
 
 _TRIALS = 5
@@ -38,7 +39,6 @@ class Verdict(str):
 _OPEN = "Not answered yet."
 _Compute = Callable[..., Any]
 _Trials = list[list[torch.Tensor]]  # the inputs of a function, several times
-_COLUMNS = ["time", "name", "notebook", "exercise", "right", "answer", "gain"]
 _signature: list[tuple[str, Path]] = []  # name and sheet, once a student has signed
 # What a spreadsheet would compute; a negative number stays one.
 _FORMULA = re.compile(r"^(?=[=+@-])(?!-[\d.]+$)")
@@ -202,7 +202,7 @@ def sign(name: str = "") -> Verdict:
     Example:
         teaching.sign("Anna")
     """
-    sheet = Path("answers.csv").absolute()
+    sheet = Path(SHEET).absolute()
     _signature[:] = [(str(name or "").strip() or sheet.parent.name, sheet)]
     return Verdict(f"Answers are noted in {sheet}")
 
@@ -211,7 +211,9 @@ def _note(*values: object) -> None:
     notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem
     for name, sheet in _signature:
         cells = map(str, (timestamp(), name, notebook, *values))
-        row = pd.DataFrame([[_FORMULA.sub("'", cell)[:300] for cell in cells]], columns=_COLUMNS)
+        row = pd.DataFrame(
+            [[_FORMULA.sub("'", cell)[:300] for cell in cells]], columns=["time", *SHEET_COLUMNS]
+        )
         # Without a buffer: one write, which does not mix with the lines of other notebooks.
         with sheet.open("ab", 0) as file:
             file.write(row.to_csv(index=False, header=not file.tell()).encode())

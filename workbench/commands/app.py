@@ -19,7 +19,7 @@ from workbench.commands.sweeps import sweep_app
 from workbench.commands.training import training_app
 from workbench.errors import SettingError, WorkbenchError
 from workbench.files import PACKAGE
-from workbench.printing import LineFormatter, SteadyStream
+from workbench.printing import LOG, LineFormatter, SteadyStream
 
 # What to install -> the modules that it brings.
 _EXTRAS = {
@@ -57,7 +57,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING)
     logging.root.handlers[0].setFormatter(LineFormatter())
     # Our messages are part of the output; those of libraries are not.
-    logging.getLogger("workbench").setLevel(logging.INFO)
+    LOG.setLevel(logging.INFO)
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each retry twice
     code = 2
     try:

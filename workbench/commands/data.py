@@ -11,6 +11,7 @@ from typer import Argument, Exit, Option, Typer
 import workbench
 from workbench.commands.options import Columns, Words
 from workbench.commands.output import echo, print_table
+from workbench.printing import LOG
 
 data_app = Typer(no_args_is_help=True, help="List and check datasets, and split your own files.")
 Scale = Annotated[
@@ -41,7 +42,7 @@ def check_data(
     Status "hub": not on this machine. Exit code 1 if a named dataset cannot be used.
     """
     # The report contains what was guessed, which loading would log too.
-    logging.getLogger("workbench").setLevel(logging.WARNING)
+    LOG.setLevel(logging.WARNING)
     roles = workbench.data.parse_columns(columns)
     table: Any = workbench.data.check(names, columns=roles, scale=scale)
     print_table(table.drop(columns="problem"))

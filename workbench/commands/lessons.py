@@ -11,9 +11,9 @@ from typer import Argument, Option, Typer
 import workbench
 from workbench.commands.options import Words
 from workbench.commands.output import echo, print_table
-from workbench.errors import SettingError, unknown_name
-from workbench.files import project_path, reraise_os_error
-from workbench.lessons import collect_pages, make_lesson, room_addresses
+from workbench.errors import SettingError
+from workbench.files import reraise_os_error
+from workbench.lessons import collect_pages, find_lesson, make_lesson, room_addresses
 
 class_app = Typer(no_args_is_help=True, help="Give a lesson with the notebooks.")
 Audience = StrEnum("Audience", ["students", "teachers"])
@@ -39,7 +39,7 @@ def make_lessons(
     with reraise_os_error(folder, "another folder"):
         folder.mkdir(parents=True, exist_ok=True)
         for lesson in lessons or LESSON:
-            _find_lesson(lesson)  # an unknown one is refused before the first is written
+            find_lesson(lesson)  # an unknown one is refused before the first is written
         for lesson in lessons or LESSON:
             path = folder / f"{lesson}.ipynb"
             echo(make_lesson(path, for_teachers=is_for_teachers, nbgrader=nbgrader))
@@ -63,7 +63,7 @@ def slides(
     from workbench.views import write_handout, write_slides
 
     is_for_teachers = audience is Audience.teachers
-    sources = [_find_lesson(name) for name in notebooks]
+    sources = [_find_notebook(name) for name in notebooks]
     with reraise_os_error(to, "another folder"):
         to.mkdir(parents=True, exist_ok=True)
         for source in sources:
@@ -73,15 +73,12 @@ def slides(
                 echo(f"written: {write_handout(source, to / f'{source.stem}-handout.html')}")
 
 
-def _find_lesson(name: str) -> Path:
+def _find_notebook(name: str) -> Path:
     """Return your own notebook, or the bundled one of this name, executed if such a copy exists."""
     own = Path(name)
     if own.is_file():
         return own
-    bundled = project_path("notebooks") / f"{name}.ipynb"
-    if not bundled.is_file():
-        names = [path.stem for path in bundled.parent.glob("*.ipynb")]
-        raise SettingError(unknown_name("lesson", name, names, "among the notebooks"))
+    bundled = find_lesson(name)
     executed = bundled.parent.parent / "docs" / "gallery" / bundled.name
     return executed if executed.is_file() else bundled
 

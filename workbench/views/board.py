@@ -14,7 +14,10 @@ from workbench.views.figures import narrowing_interval
 from workbench.views.notebooks import table_html
 from workbench.views.run_tables import finished_runs
 
-_COLUMNS = ["name", "notebook", "exercise", "right", "answer", "gain"]
+# The file of answers that `teaching.sign` starts, and its columns after the time.
+SHEET = "answers.csv"
+SHEET_COLUMNS = ["name", "notebook", "exercise", "right", "answer", "gain"]
+_ONE_EXERCISE = ["folder", "name", "exercise"]  # of a student
 
 
 class Board(NamedTuple):
@@ -39,27 +42,27 @@ def read_board(folder: str | Path, suite: str = "world-test") -> Board:
     Returns:
         answers: folder, name and a column for each exercise: "✓ try 2", "✗ try 3", a guess and its
             distance from the gain, or "open".
-        wrong: exercise, name and answer of each student's last try that was not right.
+        wrong: exercise, name and answer: each student's last try of what was never right.
         runs: Of the most frequent settings, each seed once: student, settings, seed, score
             (x 100); mean, low and high: the 95% interval of the mean of the scores so far.
 
     Example:
         read_board("class").answers
     """
-    sheets = [pd.DataFrame(columns=["folder", *_COLUMNS])]
+    sheets = [pd.DataFrame(columns=["folder", *SHEET_COLUMNS])]
     runs = [pd.DataFrame(columns=["student", "method", "settings", "seed", "ended", "spearman"])]
     notes = []
     places = [place for place in sorted(Path(folder).iterdir()) if place.is_dir()]
-    if (Path(folder) / "answers.csv").is_file() or not places:
+    if (Path(folder) / SHEET).is_file() or not places:
         notes.append(f"{folder} is no folder of a class: give one with a folder for each student")
     for place in places:
-        for sheet in sorted(place.rglob("answers.csv")):
+        for sheet in sorted(place.rglob(SHEET)):
             try:
                 # A spreadsheet may have changed the commas into semicolons.
                 rows: Any = pd.read_csv(
                     sheet, sep=None, engine="python", dtype=str, na_filter=False
                 )
-                rows = rows[_COLUMNS]
+                rows = rows[SHEET_COLUMNS]
                 # Two notebooks that begin a sheet at once may both write its header.
                 rows = rows[rows["name"] != "name"]
                 sheets.append(rows.assign(folder=place.name))
@@ -83,21 +86,23 @@ def read_board(folder: str | Path, suite: str = "world-test") -> Board:
 
 def _last_wrong(answers: Any) -> pd.DataFrame:
     """Return the last answer of each student to each exercise that was never right."""
-    best = answers.groupby(["folder", "name", "exercise"])["right"].transform("max")
+    best = answers.groupby(_ONE_EXERCISE)["right"].transform("max")
     # Texts in this order: "" of a guess, "0", "1".
-    tries = answers[best == "0"].drop_duplicates(["folder", "name", "exercise"], keep="last")
+    tries = answers[best == "0"].drop_duplicates(_ONE_EXERCISE, keep="last")
     columns = tries[["exercise", "name", "answer"]]
     return columns.sort_values("exercise", kind="stable", ignore_index=True)
 
 
 def _states(answers: Any) -> pd.DataFrame:
     """Return the state of each exercise by student."""
-    numbers: Any = answers[["gain", "answer"]].apply(pd.to_numeric, errors="coerce")
-    off = numbers.diff(axis=1)["answer"].abs().round(1).astype(str)
+    gains: Any = pd.to_numeric(answers["gain"], errors="coerce")
+    guesses: Any = pd.to_numeric(answers["answer"], errors="coerce")
+    distances = (guesses - gains).abs().round(1).astype(str)
     is_guess = answers["gain"] != ""
-    answers["mark"] = answers["right"].mask(is_guess, answers["answer"] + ", off by " + off)
-    groups = answers.groupby(["folder", "name", "exercise"], sort=False)
-    return groups["mark"].agg(_describe_tries).unstack(fill_value="open").reset_index()
+    marks = answers["right"].mask(is_guess, answers["answer"] + ", off by " + distances)
+    tries = answers.assign(mark=marks).groupby(_ONE_EXERCISE, sort=False)["mark"]
+    states = tries.agg(_describe_tries)
+    return states.unstack(fill_value="open").reset_index()
 
 
 def _describe_tries(marks: Any) -> str:
@@ -110,9 +115,10 @@ def _describe_tries(marks: Any) -> str:
 def _so_far(runs: Any) -> pd.DataFrame:
     """Return the runs of one setting, in order of their end, with the interval up to each."""
     settings = runs["method"] + " " + runs["settings"]
-    usual = runs.assign(settings=settings)[settings == settings.mode().max()]
+    is_usual = settings == settings.mode().max()
+    in_order = runs.assign(settings=settings)[is_usual].sort_values("ended")
     # A seed that two students trained is one observation.
-    table = usual.sort_values("ended").drop_duplicates("seed", ignore_index=True)
+    table = in_order.drop_duplicates("seed", ignore_index=True)
     scores = 100 * table["spearman"].astype(float)
     intervals = [seed_interval(scores[: count + 1]) for count in table.index]
     columns = table[["student", "settings", "seed"]].assign(score=scores)
@@ -127,8 +133,7 @@ def board_page(path: str | Path, board: Board) -> Path:
         "board.html",
         title="Board of the class",
         answers=table_html(board.answers.set_index("folder")),
-        wrong=table_html(board.wrong.set_index("exercise")),
-        wrong_count=len(board.wrong),
+        wrong=table_html(board.wrong.set_index("exercise")) if len(board.wrong) else "",
         runs=table_html(board.runs.round(2).set_index("student")),
         figure=script_html() + drawn,
         notes=board.notes,

@@ -14,6 +14,7 @@ from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import RunError
 from workbench.files import cache_folder, remove_path
+from workbench.printing import LOG
 from workbench.runs import Run, encoder_name, is_running, run_path
 from workbench.views._style import problem_html
 
@@ -78,13 +79,12 @@ class WordOverlap:
 @contextmanager
 def _without_warnings() -> Iterator[None]:
     """Log errors only: a warning, such as of long sentences, would be a red line above a view."""
-    log = logging.getLogger("workbench")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    level = LOG.level
+    LOG.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        log.setLevel(level)
+        LOG.setLevel(level)
 
 
 class CachedEncoder:
