@@ -10,6 +10,8 @@ subsets together; "SICK-R" is the test part, as SimCSE and the papers here score
 pairs" train, trial and test together, as mteb does."""
 
 import argparse
+from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -62,15 +64,21 @@ def read_sets() -> dict[str, tuple[list[str], list[str], np.ndarray]]:
 
 
 def scores_of(
-    encode: object, sets: dict[str, tuple[list[str], list[str], np.ndarray]]
+    encode: Callable[[list[str]], object],
+    sets: dict[str, tuple[list[str], list[str], np.ndarray]],
 ) -> dict[str, float]:
-    """Return Spearman x 100 of the cosines on each set, and the average of the seven."""
+    """Return Spearman x 100 of the cosines on each set, and the average of the seven.
+
+    Each distinct sentence is encoded once: SICK's pairs share theirs, and all of SICK contains its
+    test part."""
+    distinct = list(dict.fromkeys(text for *sides, _ in sets.values() for text in chain(*sides)))
+    place = {text: row for row, text in enumerate(distinct)}
+    vectors = np.asarray(encode(distinct), np.float64)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     scores = {}
     for name, (first, second, gold) in sets.items():
-        sides = [np.asarray(encode(side), np.float64) for side in (first, second)]  # pyright: ignore
-        products = (sides[0] * sides[1]).sum(axis=1)
-        lengths = [np.linalg.norm(side, axis=1) for side in sides]
-        scores[name] = 100 * spearman(gold, products / (lengths[0] * lengths[1]))
+        left, right = (vectors[[place[text] for text in side]] for side in (first, second))
+        scores[name] = 100 * spearman(gold, (left * right).sum(axis=1))
     return scores | {"average": float(np.mean([scores[name] for name in NAMES]))}
 
 
@@ -94,6 +102,18 @@ def write(page: Path, table: pd.DataFrame, columns: list[str]) -> None:
     page.write_text(fill(page, {"known": "\n".join(lines) + "\n"}), encoding="utf-8")
 
 
+def record(encoder: str, numbers: str, scores: dict[str, float]) -> None:
+    """Put a row into data/known.csv, in the place of the one of the same encoder and source."""
+    table = pd.DataFrame([{"encoder": encoder, "numbers": numbers} | scores])
+    print(table.round(3).to_string(), flush=True)
+    if RESULTS.is_file():
+        others = pd.read_csv(RESULTS)
+        is_same = (others["encoder"] == encoder) & (others["numbers"] == numbers)
+        table = pd.concat([others[~is_same], table], ignore_index=True)
+    with atomic_write(RESULTS) as file:
+        table.round(5).to_csv(file, index=False)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -103,17 +123,10 @@ def main() -> None:
     sets = read_sets() if options.encoders else {}
     for text in options.encoders:
         name, _, folder = text.partition("=")
-        rows = [("the workbench", scores_of(Encoder.from_pretrained(folder).encode, sets))]
-        theirs = SentenceTransformer(str(Path(folder)) if Path(folder).is_dir() else folder)
-        rows.append(("sentence-transformers", scores_of(theirs.encode, sets)))
-        rows.append((CARD, PUBLISHED.get(name, {})))
-        table = pd.DataFrame([{"encoder": name, "numbers": of} | row for of, row in rows])
-        if RESULTS.is_file():
-            others = pd.read_csv(RESULTS)
-            table = pd.concat([others[others["encoder"] != name], table], ignore_index=True)
-        with atomic_write(RESULTS) as file:
-            table.round(5).to_csv(file, index=False)
-        print(table[table["encoder"] == name].round(3).to_string(), flush=True)
+        record(name, "the workbench", scores_of(Encoder.from_pretrained(folder).encode, sets))
+        theirs = SentenceTransformer(folder)
+        record(name, "sentence-transformers", scores_of(theirs.encode, sets))
+        record(name, CARD, PUBLISHED.get(name, {}))
     write_tables()
 
 
