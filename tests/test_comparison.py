@@ -82,7 +82,6 @@ def test_a_label_has_the_settings_that_differ_and_the_digest_if_these_are_not_en
         for text in texts
     ]
     assert label_runs(rows) == ["mixed", "rankcse (b=2)", "rankcse", "rankcse (b=[x, y])"]
-    assert label_runs(rows, ["b"]) == ["mixed", "rankcse", "rankcse", "rankcse"]
     assert label_runs([rows[1], rows[1]]) == ["rankcse d"] * 2
     assert label_runs([rows[2], rows[2] | {"profile": "paper"}]) == [
         "rankcse (demo)",
@@ -136,21 +135,36 @@ def test_encoders_as_they_are_have_no_start_and_runs_of_runs_are_seeds_of_one_la
     assert not caplog.records
 
 
-def test_each_run_has_its_interval_and_the_figures_show_it(runs: pd.DataFrame):
-    found = views.intervals(runs, SUITE, samples=50)
+def test_each_run_has_its_interval_and_the_figure_shows_it(runs: pd.DataFrame):
+    names = runs["label"] + ", seed " + runs["seed"].astype(str)
+    compared = views.compare_runs(runs.assign(label=names), SUITE, samples=50)
+    found = compared.table
     assert found["value"].to_numpy() == pytest.approx(runs["spearman"].to_numpy(), abs=1e-12)
     assert ((found["low"] < found["value"]) & (found["value"] < found["high"])).all()
-    figure = views.score_intervals(found, SUITE)
-    assert [trace.name for trace in figure.data] == LABELS
-    assert list(figure.data[1].y) == ["simcse, seed 0", "simcse, seed 1"]
-    assert figure.data[0].error_x.array[0] == pytest.approx(
-        100 * (found["high"] - found["value"])[0]
+    figure = views.score_intervals(compared)
+    drawn = [trace.name.replace("<br>", " ") for trace in figure.data]
+    assert drawn == list(found["system"])
+    assert [trace.y[0] for trace in figure.data] == [trace.name for trace in figure.data]
+    assert figure.data[1].x[0] == pytest.approx(100 * found["value"][1])
+    assert figure.data[1].error_x.array[0] == pytest.approx(
+        100 * (found["high"] - found["value"])[1]
     )
-    parts = views.suite_scores(runs)
-    assert parts["part"].unique().tolist() == [SUITE, f"{SUITE}: even", f"{SUITE}: odd"]
-    row = parts[(parts["label"] == "simcse") & (parts["part"] == SUITE)].iloc[0]
-    assert (row["n"], math.isnan(row["std"])) == (2, False)
-    assert [trace.name for trace in views.part_scores(parts).data] == LABELS
+    assert figure.data[1].error_x.arrayminus[0] == pytest.approx(
+        100 * (found["value"] - found["low"])[1]
+    )
+
+
+def test_on_several_suites_the_figure_has_a_row_for_each(tmp_path: Path):
+    for seed in (0, 1):
+        write_sets(tmp_path, seed, "sts-average")
+    runs = views.finished_runs(tmp_path, "sts-average")
+    compared = views.compare_runs(runs, [], samples=20)
+    assert set(compared.table["suite"]) == {*AVERAGES["sts-average"], "sts-average"}
+    before, trained = views.score_intervals(compared).data
+    assert (before.name, trained.name) == ("before", "simcse")
+    assert len(trained.y) == len(before.y) == 8
+    two = views.compare_runs(runs, ["stsb-test", "sick-test"], samples=20).table
+    assert two["suite"].tolist() == ["stsb-test"] * 2 + ["sick-test"] * 2
 
 
 def test_a_run_is_compared_with_its_start_in_one_sentence(root: Path, tmp_path: Path):
@@ -341,18 +355,17 @@ def test_the_average_of_seven_sets_is_compared_like_a_suite(
     runs = views.finished_runs(tmp_path, average)
     table = views.seed_table(runs).loc["simcse"]
     assert (table["pairs"], table["queries"], table["seeds"]) == (210, 0, 2)
-    found = views.intervals(runs, average, samples=60)
-    assert found["label"].tolist() == ["before", "simcse", "simcse"]
+    found = views.compare_runs(runs, average, samples=60).table
+    assert found["system"].tolist() == ["before", "simcse"]
     assert found["value"].to_numpy() == pytest.approx(
-        np.array([runs["before"][0], *runs[measure]]), abs=1e-12
+        np.array([runs["before"].mean(), runs[measure].mean()]), abs=1e-12
     )
     assert ((found["low"] < found["value"]) & (found["value"] < found["high"])).all()
-    gained = views.compare_runs(runs, average, samples=60).table.iloc[1]
+    gained = found.iloc[1]
     assert (gained["measure"], gained["paired_seeds"]) == (measure, 2)
     assert gained["difference"] == pytest.approx((runs[measure] - runs["before"]).mean(), abs=1e-12)
     one = views.compare_runs(runs[:1], average, samples=60).table.iloc[1]
     assert one["p_value"] == pytest.approx(1 / 61)
-    assert set(views.suite_scores(runs)["part"]) == {*AVERAGES[average], average}
     alone = views.compare_systems(tmp_path, samples=60)
     assert alone.table["p_value"].isna().all(), "a single label is a table without marks"
     (of_average,) = alone.table.loc[alone.table["suite"] == average, "value"]
@@ -369,9 +382,8 @@ def test_a_run_that_cannot_be_read_and_a_copy_are_named_and_left_out(
         file, text = broken.path / name, (broken.path / name).read_text(encoding="utf-8")
         file.write_text(text[: text.rindex("\n", 0, len(text) // 2)], encoding="utf-8")
         runs = views.finished_runs(tmp_path, SUITE)
-        views.intervals(runs, SUITE, samples=5)
+        views.compare_runs(runs, SUITE, samples=5)
         views.compare_runs(runs[runs["label"] == "cosent"], SUITE, "before", samples=5)
-        assert len(views.suite_scores(runs)) >= 3
         assert f"left out: {broken.path}" in caplog.text
         assert str(whole.path) not in caplog.text
         file.write_text(text, encoding="utf-8")
@@ -388,12 +400,10 @@ def test_without_runs_everything_is_empty_and_names_the_command_that_makes_some(
 ):
     empty, file = views.finished_runs(tmp_path, SUITE), tmp_path / "my pairs.csv"
     assert "workbench run simcse" in views.describe_runs(empty, tmp_path)
-    tables = [views.intervals(empty, SUITE), views.suite_scores(empty)]
     compared = views.compare_runs(empty, SUITE)
-    assert [len(table) for table in (*tables, views.seed_table(empty), compared.table)] == [0] * 4
+    assert (len(views.seed_table(empty)), len(compared.table)) == (0, 0)
     assert compared.to_html().startswith("<ul></ul>")
-    assert views.score_intervals(tables[0], SUITE).layout.title.text == "No finished runs yet"
-    assert views.part_scores(tables[1]).layout.title.text == "No finished runs yet"
+    assert views.score_intervals(compared).layout.title.text == "No finished runs yet"
     file.write_text("sentence1,sentence2,score\na,b,1\n")
     for runs_root in (root, tmp_path):
         text = views.describe_runs(views.finished_runs(runs_root, str(file)), runs_root, str(file))
@@ -449,15 +459,14 @@ def test_a_label_that_is_better_is_marked_and_the_table_is_exported(root: Path):
     assert np.isnan(rows.loc["cosent", "std"])
 
 
-@pytest.mark.parametrize("function", ["intervals", "compare_runs", "RunPicker", "phenomena"])
+@pytest.mark.parametrize("function", ["compare_runs", "RunPicker", "phenomena"])
 def test_the_table_of_list_runs_is_refused_with_the_function_that_makes_the_right_one(
     function: str, root: Path
 ):
     with pytest.raises(SettingError, match=r"no column label; take views\.finished_runs\("):
         getattr(views, function)(list_runs(root), SUITE)
-    for other in (views.seed_table, views.suite_scores):
-        with pytest.raises(SettingError, match=r"take views\.finished_runs"):
-            other(list_runs(root))
+    with pytest.raises(SettingError, match=r"take views\.finished_runs"):
+        views.seed_table(list_runs(root))
 
 
 def test_runs_of_other_data_are_not_averaged(tmp_path: Path):

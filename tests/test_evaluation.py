@@ -190,7 +190,7 @@ def test_an_encoder_is_evaluated_as_a_run_and_listed_among_the_runs(
     assert row["world-dev"] == round(100 * wanted.metrics["world-dev"]["spearman"], 2)
     runs = views.finished_runs(tmp_path, "world-dev")
     assert views.seed_table(runs).loc[spread_encoder.name, "seeds"] == 1
-    assert len(views.intervals(runs, "world-dev", samples=9)) == 1
+    assert len(views.compare_runs(runs, "world-dev", samples=9).table) == 1
     # It is read, not computed.
     monkeypatch.setattr("workbench.evaluation._evaluate.load_baseline", None)
     assert evaluate_model(config, tmp_path).metrics() == wanted.metrics

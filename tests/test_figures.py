@@ -17,6 +17,7 @@ from workbench.data import load_pairs, load_sentences
 from workbench.encoder import Encoder
 from workbench.methods.rank_mixture import RankMixture, neighbour_table
 from workbench.runs import Run
+from workbench.systems import SystemComparison, SystemScores
 from workbench.views import LiveCurve
 from workbench.views._plot import laid_out
 from workbench.views._style import shortened
@@ -99,16 +100,16 @@ def test_a_sentence_has_one_colour_on_every_map():
     np.testing.assert_array_equal(left.marker.color, right.marker.color)
 
 
+def compared(rows: list[dict[str, Any]]) -> SystemComparison:
+    return SystemComparison(pd.DataFrame(rows), "", 0.05, SystemScores({}), [])
+
+
 def test_names_are_neither_markup_nor_mathematics_and_figures_fit_their_output():
-    runs = pd.DataFrame(
-        {"label": [HOSTILE], "seed": [0], "value": [0.5], "low": [NAN], "high": [NAN]}
-    )
-    parts = pd.DataFrame(
-        {"label": [HOSTILE], "part": [HOSTILE], "mean": [0.5], "std": [NAN], "n": [1]}
-    )
+    row = {"suite": HOSTILE, "system": HOSTILE, "value": 0.5, "low": NAN, "high": NAN}
+    other = row | {"suite": "another"}
     for figure in (
-        views.score_intervals(runs, HOSTILE),
-        views.part_scores(parts),
+        views.score_intervals(compared([row])),
+        views.score_intervals(compared([row, other])),
         views.sentence_map({HOSTILE: np.eye(2)}, [HOSTILE, HOSTILE]),
         laid_out(go.Figure(), HOSTILE, width=2000),
     ):

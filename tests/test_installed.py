@@ -204,7 +204,7 @@ assert "slope chart" in views.most_changed(tables).data
 assert views.PairExplorer(tables, {SUITE!r}).to_html("pairs.html").stat().st_size > 10_000
 for widget in (views.RunPicker(runs, {SUITE!r}), views.RankingExplorer(tables)):
     assert widget._repr_mimebundle_()
-views.score_intervals(views.intervals(runs, {SUITE!r}, samples=50), {SUITE!r})
+views.score_intervals(views.compare_runs(runs, {SUITE!r}, samples=50))
 assert not {{"torch", "transformers"}} & sys.modules.keys()
 """
 

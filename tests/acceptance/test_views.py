@@ -510,12 +510,9 @@ def test_a_comparison_and_figures_have_the_numbers_that_the_runs_keep(runs: Simp
     assert all(value in compared.to_html() for value in wanted.values())
 
     finished = look.finished_runs(runs.root, str(runs.suite))
-    found = look.intervals(finished, str(runs.suite), samples=20)
-    drawn = {
-        value
-        for trace in look.score_intervals(found, str(runs.suite)).data
-        for value in np.round(trace.x, 2)
-    }
+    names = finished["label"] + finished["seed"].astype(str)
+    found = look.compare_runs(finished.assign(label=names), str(runs.suite), samples=20)
+    drawn = {value for trace in look.score_intervals(found).data for value in np.round(trace.x, 2)}
     assert {round(100 * values["spearman"], 2) for values in kept.values()} <= drawn
 
     history = pd.read_csv(runs.of["cosent", 0].path / "history.csv")

@@ -16,7 +16,6 @@ from workbench.views.board import (
 from workbench.views.comparison import (
     compare_runs as compare_runs,
     compare_with_start as compare_with_start,
-    intervals as intervals,
     smallest_differences as smallest_differences,
 )
 from workbench.views.explorer import RankingExplorer as RankingExplorer
@@ -26,7 +25,6 @@ from workbench.views.figures import (
     cosine_by_gold as cosine_by_gold,
     cosine_heatmap as cosine_heatmap,
     narrowing_interval as narrowing_interval,
-    part_scores as part_scores,
     score_intervals as score_intervals,
     sentence_map as sentence_map,
     training_curve as training_curve,
@@ -53,14 +51,11 @@ from workbench.views.papers import (
 from workbench.views.phenomena import Phenomena as Phenomena, phenomena as phenomena
 from workbench.views.run_picker import RunPicker as RunPicker
 from workbench.views.run_tables import (
-    chosen_on_dev as chosen_on_dev,
     describe_runs as describe_runs,
     finished_runs as finished_runs,
     read_or_warn as read_or_warn,
-    response as response,
     result_line as result_line,
     seed_table as seed_table,
-    suite_scores as suite_scores,
     warning_of as warning_of,
 )
 from workbench.views.system_sources import (

@@ -1,7 +1,7 @@
 """Compare finished runs: with each other, with their start, and by numbers of seeds and pairs."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,14 @@ class _StageReport(Report):
 
 
 def compare_runs(
-    runs: pd.DataFrame, suite: str, baseline: str = "", *, samples: int = 1000
+    runs: pd.DataFrame, suites: Sequence[str] | str, baseline: str = "", *, samples: int = 1000
 ) -> SystemComparison:
-    """Compare the labels of finished runs on a suite; the seeds of a label are one system.
+    """Compare the labels of finished runs on suites; the seeds of a label are one system.
 
     Args:
         runs: As `finished_runs` returns them.
-        suite: A set, or an average of sets, whose pairs are resampled within each set.
+        suites: A set, or an average of sets, whose pairs are resampled within each set; or several;
+            (): all on which the runs were scored.
         baseline: A label, or "before": the encoders before training, of the same seed; by default
             the first SimCSE, otherwise the first label, and "before" if there is one label only.
         samples: As of `compare_scores`.
@@ -54,7 +55,8 @@ def compare_runs(
     if not scores.reports:
         nothing = pd.DataFrame(columns=_COLUMNS)
         return SystemComparison(nothing, name, 0.05, scores, [])
-    return compare_scores(scores, baseline=name, suites=[set_name(suite)], samples=samples)
+    names = [suites] if isinstance(suites, str) else suites
+    return compare_scores(scores, baseline=name, suites=[*map(set_name, names)], samples=samples)
 
 
 def systems_of_runs(runs: pd.DataFrame, baseline: str) -> tuple[SystemScores, str]:
@@ -79,25 +81,6 @@ def systems_of_runs(runs: pd.DataFrame, baseline: str) -> tuple[SystemScores, st
     if name == BEFORE:
         name = next(iter(systems), "")
     return SystemScores(systems), name
-
-
-def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.DataFrame:
-    """Return label, seed, value, low, high of each run.
-
-    low and high are the score's 95% bootstrap interval over pairs.
-
-    The score is Spearman in [-1, 1], or the accuracy on a transfer task. Pairs of an average are
-    drawn within each of its sets. If all runs (of `finished_runs`) have one label, the first run's
-    encoder before training comes first.
-    """
-    rows = []
-    for label, seed, path, stage in run_tables.with_start(runs):
-        if report := read_or_warn(path, _read_stage, stage=stage):
-            # Alone, so that its interval is over its own pairs and it is tested against nothing.
-            alone = SystemScores({label: [report]})
-            table = compare_scores(alone, suites=[set_name(suite)], samples=samples).table
-            rows.append((label, seed, *table.loc[0, ["value", "low", "high"]]))
-    return pd.DataFrame(rows, columns=["label", "seed", "value", "low", "high"])
 
 
 def smallest_differences(row: Mapping[str, Any]) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from plotly.graph_objects import Figure
 from plotly.subplots import make_subplots
 
 from workbench.files import set_name
+from workbench.systems import SystemComparison
 from workbench.views._plot import COLOURS, WIDEST, laid_out, plain, tick_names, wrapped
 from workbench.views._style import GREY
 
@@ -286,24 +287,55 @@ def sentence_map(
     )
 
 
-def score_intervals(intervals: pd.DataFrame, suite: str) -> Figure:
-    """Draw the score of each run with its interval over pairs, x 100, as `intervals` returns them.
+def score_intervals(compared: SystemComparison) -> Figure:
+    """Draw the score of each system on each suite with its 95% interval, x 100.
 
     Example:
-        views.score_intervals(views.intervals(runs, "stsb-test"), "stsb-test")
+        views.score_intervals(views.compare_runs(runs, "stsb-test"))
     """
-    rows = intervals["label"] + ", seed " + intervals["seed"].astype(str)
-    title = f"Spearman on {set_name(suite)}, 95% interval over pairs"
-    return _draw_dots(intervals.assign(row=rows), title)
-
-
-def part_scores(parts: pd.DataFrame) -> Figure:
-    """Draw Spearman x 100 on every suite and subset, from the table that `suite_scores` returns."""
-    table = parts.rename(columns={"mean": "value", "part": "row"})
-    table["low"] = parts["mean"] - parts["std"]
-    table["high"] = parts["mean"] + parts["std"]
-    title = "Spearman by suite and subset, mean over seeds ± one standard deviation"
-    return _draw_dots(table, title)
+    table = compared.table
+    if table.empty:
+        return _empty_figure("No finished runs yet")
+    numbers: Any = 100 * table[["value", "low", "high"]]
+    value = numbers["value"]
+    row = "suite" if table["suite"].nunique() > 1 else "system"
+    shown = table.assign(
+        row=tick_names(list(table[row]), 24),
+        system=tick_names(list(table["system"]), 24),
+        value=value,
+        above=numbers["high"] - value,
+        below=value - numbers["low"],
+    )
+    rows = shown["row"].unique()
+    figure = px.scatter(
+        shown,
+        x="value",
+        y="row",
+        color="system",
+        error_x="above",
+        error_x_minus="below",
+        category_orders={"row": rows},
+        color_discrete_sequence=COLOURS,
+    )
+    figure.update_traces(
+        orientation="h", marker_size=8, hovertemplate="%{y}: %{x:.2f}<extra></extra>"
+    )
+    least = numbers.min(axis=None)
+    most = numbers.max(axis=None)
+    margin = 0.05 * (most - least) + 0.5
+    # Systems on the same suite are drawn below each other.
+    row_height = 15 + 20 * len(table) // len(rows)
+    return laid_out(
+        figure,
+        "Scores with 95% intervals",
+        height=140 + len(rows) * row_height,
+        xaxis_title="score x 100",
+        xaxis_range=[least - margin, most + margin],  # grouped dots would begin at 0
+        scattermode="group",
+        legend_title="",
+        yaxis_title="",
+        yaxis_automargin=True,
+    )
 
 
 def narrowing_interval(runs: pd.DataFrame) -> Figure:
@@ -328,53 +360,3 @@ def narrowing_interval(runs: pd.DataFrame) -> Figure:
 
 def _empty_figure(title: str) -> Figure:
     return laid_out(Figure(), title, height=120)
-
-
-def _draw_dots(table: pd.DataFrame, title: str) -> Figure:
-    """Draw value x 100 from low to high by row, the first at the top.
-
-    The dots of several labels are next to each other.
-    """
-    if table.empty:
-        return _empty_figure("No finished runs yet")
-    numbers: Any = 100 * table[["value", "low", "high"]]
-    value = numbers["value"]
-    shown = table.assign(
-        row=tick_names(list(table["row"]), 24),
-        label=tick_names(list(table["label"]), 24),
-        value=value,
-        above=numbers["high"] - value,
-        below=value - numbers["low"],
-    )
-    rows = shown["row"].unique()
-    figure = px.scatter(
-        shown,
-        x="value",
-        y="row",
-        color="label",
-        error_x="above",
-        error_x_minus="below",
-        category_orders={"row": rows},
-        color_discrete_sequence=COLOURS,
-    )
-    figure.update_traces(
-        orientation="h", marker_size=8, hovertemplate="%{y}: %{x:.2f}<extra></extra>"
-    )
-    least = numbers.min(axis=None)
-    most = numbers.max(axis=None)
-    margin = 0.05 * (most - least) + 0.5
-    row_height = 35
-    # Dots of several labels in a row are drawn below each other.
-    if len(table) > len(rows):
-        row_height = 15 + 20 * len(set(table["label"]))
-    return laid_out(
-        figure,
-        title,
-        height=140 + len(rows) * row_height,
-        xaxis_title="Spearman x 100",
-        xaxis_range=[least - margin, most + margin],  # grouped dots would begin at 0
-        scattermode="group",
-        legend_title="",
-        yaxis_title="",
-        yaxis_automargin=True,
-    )

@@ -2,7 +2,6 @@
 
 from workbench.errors import DataError
 
-MOST_CHANGED = 30_000  # sentences that `Why` makes by putting words in
 MOST_WORDS = 1_000  # of the sentences of `Why`
 MOST_RELATIONS = 200  # rows of the heat map of `phenomena`
 MOST_QUERIES = 20_000  # of `phenomena`

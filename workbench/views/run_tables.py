@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from workbench.config import ALIASES, BaselineConfig
+from workbench.config import BaselineConfig
 from workbench.data import AVERAGES, Pairs, dataset_names, load_pairs, own_columns
 from workbench.errors import DataError, RunError, SettingError, unknown_name
 from workbench.files import set_name
-from workbench.metrics import FEWEST_QUERIES, Measure, seed_spread
+from workbench.metrics import FEWEST_QUERIES, seed_spread
 from workbench.printing import LOG
 from workbench.runs import Run, read_row, read_rows, short_value, split_common_settings
 
@@ -115,7 +115,8 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     NDCG (of 50 queries or more), or of a transfer task accuracy before, accuracy, F1; pairs,
     queries. Columns without a value are left out.
     """
-    measure = measure_of(runs)
+    require_labels(runs)
+    measure = "accuracy" if runs["accuracy"].notna().any() else "spearman"
     runs = runs.copy()
     is_sparse = runs["queries"] < FEWEST_QUERIES
     runs.loc[is_sparse, ["kcc", "ndcg"]] = np.nan
@@ -139,38 +140,6 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     return table.loc[:, has_values | (table.columns == title)]
 
 
-def suite_scores(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the score on every suite and subset over seeds, in [-1, 1].
-
-    The score is Spearman, or accuracy on transfer tasks if the runs were compared on one. If all
-    runs have one label, the first run's encoder before training is added as "before".
-
-    Example:
-        views.part_scores(views.suite_scores(runs))
-
-    Returns:
-        label, part (a suite, or "suite: subset"), mean, std, n (seeds).
-    """
-    values = defaultdict(list)
-    measure = measure_of(runs)
-    for label, _, path, stage in with_start(runs):
-        metrics = read_or_warn(path, Run.metrics, stage=stage) or {}
-        for suite, whole in metrics.items():
-            subsets = whole.get("subsets", {})
-            parts = {f"{suite}: {name}": subset for name, subset in subsets.items()}
-            for part, scores in {suite: whole, **parts}.items():
-                if measure in scores:
-                    values[label, part].append(scores[measure])
-    rows = [(*key, *seed_spread(of_seeds)) for key, of_seeds in values.items()]
-    return pd.DataFrame(rows, columns=["label", "part", "mean", "std", "n"])
-
-
-def measure_of(runs: pd.DataFrame) -> Measure:
-    """Return how the runs of `finished_runs` were scored on their suite."""
-    require_labels(runs)
-    return "accuracy" if runs["accuracy"].notna().to_numpy().any() else "spearman"
-
-
 def require_labels(runs: pd.DataFrame) -> None:
     """Raise SettingError for a table that is not of `finished_runs`, such as of `list_runs`."""
     if "label" not in runs:
@@ -180,36 +149,18 @@ def require_labels(runs: pd.DataFrame) -> None:
         )
 
 
-def with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
-    """Return label, seed, path and stage of each run, and of the start if there is one label only.
-
-    The start is that of the first run that stored it.
-    """
-    require_labels(runs)
-    rows = [(run["label"], run["seed"], run["path"], "") for run in runs.to_dict("records")]
-    # With several labels the table compares methods, and the starts would be rows between them.
-    if len(set(runs["label"])) == 1:
-        for _, seed, path, _ in rows:
-            if Run(path).has(BEFORE):
-                return [(BEFORE, seed, path, BEFORE), *rows]
-    return rows
-
-
-def label_runs(
-    rows: Sequence[Mapping[str, Any]], without: Sequence[str] = (), minor: list[str] = _MINOR
-) -> list[str]:
+def label_runs(rows: Sequence[Mapping[str, Any]], minor: list[str] = _MINOR) -> list[str]:
     """Return a label for each row of `read_rows`: its method, and how it differs within the method.
 
     An evaluated encoder is labelled by its name. Runs of different seeds have the same label if
-    their settings read the same: each learned from the run of its own seed. Labels leave out the
-    settings `without`.
+    their settings read the same: each learned from the run of its own seed.
     """
     groups = defaultdict(list)
     for index, row in enumerate(rows):
         groups[_short_label(row)].append(index)
     labels = [""] * len(rows)
     for name, indices in groups.items():
-        hidden = [*without, *minor]
+        hidden = [*minor]
         if rows[indices[0]]["method"] == BaselineConfig.method:
             hidden.append("encoder")  # which is the name
         texts = [_settings_text(rows[index]) for index in indices]
@@ -218,16 +169,14 @@ def label_runs(
             labels[index] = f"{name} ({text})" if text else name
     # Two runs of one label and seed differ in something that their settings do not show, such as
     # the content of a file: the minor settings tell them apart, and if not, their digests.
-    keys = []
-    for label, row in zip(labels, rows, strict=True):
-        left_out = [row["settings"][name] for name in without]
-        keys.append((label, row["seed"], str(left_out)))
-    ambiguous = {label for (label, _, _), count in Counter(keys).items() if count > 1}
+    seeds = [row["seed"] for row in rows]
+    counts = Counter(zip(labels, seeds, strict=True))
+    ambiguous = {label for (label, _), count in counts.items() if count > 1}
     if not ambiguous:
         return labels
     longer = [f"{label} {row['digest']}" for label, row in zip(labels, rows, strict=True)]
     if minor:
-        longer = label_runs(rows, without, [])
+        longer = label_runs(rows, [])
     return [
         whole if label in ambiguous else label for label, whole in zip(labels, longer, strict=True)
     ]
@@ -305,43 +254,6 @@ def format_spread(values: Any, unit: float = 100, form: str = "{:.2f} ± {:.2f}"
     return form.format(mean, std) if n > 1 else f"{mean:.2f}"
 
 
-def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:
-    """Return the scores of each value of a setting: means and deviations over seeds, in [-1, 1].
-
-    A label is a method with whatever else varies. dev is the best of a run's training, which
-    selected its checkpoint.
-
-    Returns:
-        label, value, seeds, dev, dev_std, test, test_std.
-
-    Raises:
-        SettingError: No run that was scored on the suite has a setting of this name.
-    """
-    name = set_name(suite)
-    setting = ALIASES.get(setting, setting)
-    scored = [row for row in finished_rows(runs_root) if name in row["metrics"]]
-    rows = [row for row in scored if setting in row["settings"]]
-    if scored and not rows:
-        settings = set[str]().union(*(row["settings"] for row in scored))
-        raise SettingError(unknown_name("setting", setting, settings, "of these runs"))
-    # A list of values, which cannot be a key of a group, becomes its text.
-    values = [row["settings"][setting] for row in rows]
-    keys = [str(value) if isinstance(value, list | dict) else value for value in values]
-    dev = [read_or_warn(row["path"], read_dev) for row in rows]
-    test = [row["metrics"][name]["score"] for row in rows]
-    columns = {"label": label_runs(rows, [setting]), "value": keys, "dev": dev, "test": test}
-    table = pd.DataFrame(columns).astype({"dev": float, "test": float})
-    # A setting can be None, which pandas would leave out.
-    groups = table.groupby(["label", "value"], dropna=False)
-    return groups.agg(
-        seeds=("test", "size"),
-        dev=("dev", "mean"),
-        dev_std=("dev", "std"),
-        test=("test", "mean"),
-        test_std=("test", "std"),
-    ).reset_index()
-
-
 def kept_checkpoint(history: pd.DataFrame) -> Any:
     """Return the row of the checkpoint that was kept: the best on dev, otherwise the last.
 
@@ -409,9 +321,3 @@ def history_of(run: Run) -> pd.DataFrame:
 def read_dev(run: Run) -> float | None:
     """Return the Spearman on dev of the checkpoint that was kept; None if it was not measured."""
     return kept_checkpoint(run.history()).get("dev_spearman")
-
-
-def chosen_on_dev(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the row of each label whose dev is best: its test may be reported, once."""
-    measured = table.dropna(subset=["dev"])
-    return measured.loc[measured.groupby("label")["dev"].idxmax()].reset_index(drop=True)

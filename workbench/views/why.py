@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,14 @@ from workbench.views.encoders import (
     usable_encoders,
     wrap_encoders,
 )
-from workbench.views.limits import MOST_CHANGED, MOST_WORDS, require_at_most
+from workbench.views.limits import MOST_WORDS, require_at_most
 
 _SIDES = ("query", "target", "second target")
 _WORD = re.compile(rf"\s*(?:[{SPACELESS}]|[^\s{SPACELESS}]+)\s*")
 _MOST_SETS = 5000  # of words that are left out together, of one size
 _EQUAL = 1e-6  # cosines of float32 that are as near as this are equal
-_SWAPS = ["encoder", "change", "words", "sides", "sentences", "before", "after"]
-# Words that are left out or put in, the side of each, and the sentences after it.
+_SWAPS = ["encoder", "words", "sides", "sentences", "before", "after"]
+# Words that are left out, the side of each, and the sentences without them.
 _Change = tuple[tuple[str, ...], tuple[str, ...], list[str]]
 
 
@@ -48,20 +48,13 @@ class Why(TypedView):
         query: str = "",
         target: str = "",
         other: str = "",
-        *,
-        vocabulary: Strings = (),
     ) -> None:
         """Show three sentences; `encoders` as of `Ask`, or of a `RunPicker`. `other` may be "".
-
-        Args:
-            vocabulary: Words that are put in, one at a time, to see which of them makes the
-                targets change places.
 
         Example:
             Why("english-encoder", "a cat sleeps", "the cat naps", "a dog sleeps")
         """
         self._encoders = wrap_encoders(encoders)
-        self.vocabulary = list(vocabulary)
         fields = {
             "query": text_area("query", query),
             "target": text_area("target", target),
@@ -77,10 +70,10 @@ class Why(TypedView):
     @property
     def swaps(self) -> pd.DataFrame:
         """Return `smallest_swaps` of the sentences; it needs a second target."""
-        return smallest_swaps(self._encoders, self._sentences(), self.vocabulary)
+        return smallest_swaps(self._encoders, self._sentences())
 
     def html(self, *, is_static: bool) -> str:
-        return reasons_html(self._encoders, self._sentences(), vocabulary=self.vocabulary)
+        return reasons_html(self._encoders, self._sentences())
 
     def _sentences(self) -> list[str]:
         others = filter(str.strip, [self.other])
@@ -107,13 +100,7 @@ def word_effects(encoders: Sequence[CachedEncoder], sentences: Strings) -> pd.Da
     return table
 
 
-def reasons_html(
-    encoders: Sequence[CachedEncoder],
-    sentences: Strings,
-    *,
-    name: str = "",
-    vocabulary: Strings = (),
-) -> str:
+def reasons_html(encoders: Sequence[CachedEncoder], sentences: Strings, *, name: str = "") -> str:
     """Return the words of query and targets with their effects under each encoder that works.
 
     With a second target also `smallest_swaps`.
@@ -136,47 +123,35 @@ def reasons_html(
         largest=effects.abs().max(axis=None),
     )
     if sentences[2:]:
-        html += or_problem(_swaps_html, encoders, sentences, vocabulary)
+        html += or_problem(_swaps_html, encoders, sentences)
     return html
 
 
-def smallest_swaps(
-    encoders: Sequence[CachedEncoder], sentences: Strings, vocabulary: Strings = ()
-) -> pd.DataFrame:
-    """Return by encoder the smallest changes after which a query's two targets change places.
+def smallest_swaps(encoders: Sequence[CachedEncoder], sentences: Strings) -> pd.DataFrame:
+    """Return by encoder the fewest words without which a query's two targets change places.
 
-    A row with change "without": the fewest words, at most three (fewer of more than 32 words), of
-    any of the sentences, that are left out together; no sentence becomes empty. "with": the word of
-    `vocabulary` that is put in, at any place of any sentence. Of several changes of one size the
-    one with the clearest new order is returned. An encoder without a change has no row, nor has one
-    whose cosines are equal.
+    They are at most three (fewer of more than 32 words), of any of the sentences, and are left out
+    together; no sentence becomes empty. Of several sets of one size the one with the clearest new
+    order is returned. An encoder without such a set has no row, nor has one whose cosines are
+    equal.
 
     Returns:
-        Columns: encoder, change, words, sides (of the words: "query", "target" or "second target"),
+        Columns: encoder, words, sides (of the words: "query", "target" or "second target"),
         sentences (the three, changed), before and after (the first cosine minus the second, in
         [-2, 2]).
 
     Raises DataError unless there are three sentences."""
     if len(sentences) != 3:
         raise DataError("type a second target, to see what makes the two targets change places")
-    count = _count_words(sentences)
-    gaps = count + len(sentences)
-    remedy = f"give at most {MOST_CHANGED // gaps:,} words, or shorter sentences"
-    made = "sentences with a word of the vocabulary put in"
-    require_at_most(gaps * len(vocabulary), MOST_CHANGED, made, remedy)
-    # The same for all encoders, and up to thousands of sentences.
-    longer = list(_put_in(sentences, vocabulary))
     rows = []
     for encoder in encoders:
         # Fewer words first: a larger set is looked for only if none of a smaller one is enough.
-        for size in range(1, _most_left_out(count) + 1):
+        for size in range(1, _most_left_out(_count_words(sentences)) + 1):
             # Of an empty sentence a cosine means nothing.
             shorter = [change for change in _leave_out(sentences, size) if all(change[-1])]
             if swap := _clearest_swap(encoder, sentences, shorter):
-                rows.append((encoder.label, "without", *swap))
+                rows.append((encoder.label, *swap))
                 break
-        if swap := _clearest_swap(encoder, sentences, longer):
-            rows.append((encoder.label, "with", *swap))
     return pd.DataFrame(rows, columns=_SWAPS)
 
 
@@ -204,16 +179,6 @@ def _leave_out(sentences: Strings, size: int) -> Iterator[_Change]:
         yield names, tuple(_SIDES[side] for side, _ in left_out), list(map(_join, kept))
 
 
-def _put_in(sentences: Strings, vocabulary: Strings) -> Iterator[_Change]:
-    """Yield the changes with one word of the vocabulary, at any place of any sentence."""
-    for side, sentence in enumerate(sentences):
-        words = _WORD.findall(sentence)
-        for place, word in product(range(len(words) + 1), vocabulary):
-            changed = list(sentences)
-            changed[side] = _join([*words[:place], f" {word} ", *words[place:]])
-            yield (word,), (_SIDES[side],), changed
-
-
 def _join(words: Iterable[str]) -> str:
     # Words come with the space around them: without one, two spaces would be left.
     return " ".join("".join(words).split())
@@ -236,18 +201,13 @@ def _clearest_swap(
     return *changes[best], before, float(after[best])
 
 
-def _swaps_html(encoders: Sequence[CachedEncoder], sentences: Strings, vocabulary: Strings) -> str:
-    """Return a sentence for each encoder and kind of change."""
-    table: Any = smallest_swaps(encoders, sentences, vocabulary)
-    most = _most_left_out(_count_words(sentences))
-    kinds = {"without": f"no set of up to {most} words"}
-    if vocabulary:
-        kinds["with"] = "no word of the vocabulary"
+def _swaps_html(encoders: Sequence[CachedEncoder], sentences: Strings) -> str:
+    """Return a sentence for each encoder."""
+    table: Any = smallest_swaps(encoders, sentences)
     return render(
         "swaps.html",
         leads={encoder.label: encoder.leads([sentences])[0] for encoder in encoders},
         equal=_EQUAL,
-        kinds=kinds,
+        most=_most_left_out(_count_words(sentences)),
         swaps=list(table.itertuples()),
-        sides=_SIDES,
     )
