@@ -338,18 +338,3 @@ def test_a_mistake_is_refused() -> None:
     for text, call in MISTAKES.items():
         with pytest.raises(ValueError, match=text):
             call()
-
-
-@pytest.mark.parametrize("difference", [0.02, 0.01, 0.001])
-def test_needed_seeds_are_the_fewest_that_show_a_difference(difference: float):
-    shows = [n for n in range(2, 31) if metrics.smallest_difference(0.01, n) <= difference]
-    assert metrics.needed_seeds(difference, 0.01, 0.0, most=30) == (shows[0] if shows else None)
-
-
-def test_needed_pairs_are_the_fewest_that_show_a_difference():
-    found = metrics.needed_pairs(0.02, 0.01, 0.05, 100, seeds=10)
-    assert found is not None
-    for pairs, is_shown in ((found, True), (found - 1, False)):
-        smallest = metrics.smallest_difference(0.01, 10, pairs_std=0.05 * (100 / pairs) ** 0.5)
-        assert (smallest <= 0.02) == is_shown
-    assert metrics.needed_pairs(0.001, 0.01, 0.05, 100, seeds=10) is None

@@ -4,7 +4,7 @@ state."""
 import re
 import shutil
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -560,63 +560,6 @@ def test_the_effect_of_a_word_is_what_the_cosine_or_the_lead_loses_without_it():
     )
 
 
-def brute_force(sentences: list[str], encode: Any) -> tuple[int, float] | None:
-    """Return the least number of words whose removal turns the order of the targets round, and the
-    lead after it."""
-
-    def lead(texts: list[str]) -> float:
-        query, one, other = (row / np.linalg.norm(row) for row in encode(texts))
-        return float(query @ one - query @ other)
-
-    places = [
-        (side, place) for side, text in enumerate(sentences) for place in range(len(text.split()))
-    ]
-    for size in range(1, 4):
-        after = []
-        for left in combinations(places, size):
-            texts = [
-                " ".join(
-                    word for place, word in enumerate(text.split()) if (side, place) not in left
-                )
-                for side, text in enumerate(sentences)
-            ]
-            after += [lead(texts)] if all(texts) else []
-        turned = [value for value in after if value * lead(sentences) < -1e-12]
-        if turned:
-            return size, max(turned, key=abs)
-    return None
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_smallest_change_is_the_smallest_of_all_and_the_clearest_of_its_size(seed: int):
-    draw = np.random.default_rng(seed)
-    sentences = [" ".join(draw.choice([*"abcde"], draw.integers(2, 5))) for _ in range(3)]
-    table, expected = Why({"counts": counts}, *sentences).swaps, brute_force(sentences, counts)
-    assert len(table) == (expected is not None)
-    if expected is not None:
-        assert len(table["words"].iloc[0]) == expected[0]
-        assert table["after"].iloc[0] == pytest.approx(expected[1])
-
-
-def test_the_smallest_change_is_shown_for_each_encoder():
-    def first_only(sentences: list[str]) -> np.ndarray:
-        return np.array([[1.0, sentence.split()[0] == "a"] for sentence in sentences])
-
-    view = Why({"counts": counts, "<b>": first_only}, "a b", "a b", "a c d")
-    left_out = view.swaps.set_index("encoder")
-    # "a b" is the query itself: without b in the query and in the target it is not nearer than a c
-    # d.
-    assert left_out.loc["counts", "before"] > 0 > left_out.loc["counts", "after"]
-    assert "<b>" not in left_out.index, "both targets are equally near: no change of places"
-    assert "counts: without " in view.panel.html
-    assert "the second target comes first" in view.panel.html
-    assert "&lt;b&gt;: the two targets are equally near" in view.panel.html
-    view.select(other="")
-    assert "change places" not in view.panel.html
-    with pytest.raises(DataError, match="type a second target"):
-        _ = view.swaps
-
-
 def test_too_many_words_are_refused_with_a_remedy_and_word_overlap_takes_many_targets():
     with pytest.raises(
         DataError, match="1,002 words are too many to show; at most 1,000: shorten the sentences"
@@ -625,11 +568,6 @@ def test_too_many_words_are_refused_with_a_remedy_and_word_overlap_takes_many_ta
     words = [f"w{number}" for number in range(20_000)]
     many = Ask("word-overlap", "w7 w8", [f"{one} {other}" for one, other in pairwise(words)])
     assert many.selected["score: word-overlap"].tolist()[:2] == pytest.approx([1, 0.5])
-
-
-def test_long_sentences_are_searched_for_fewer_words():
-    long = " ".join(["a b c"] * 12)
-    assert "no set of up to 2 words" in Why({"counts": counts}, long, long, "d").panel.html
 
 
 def test_a_watched_ranking_is_shown_from_the_start_to_the_kept_step(tmp_path: Path):

@@ -330,7 +330,7 @@ def test_why_a_target_has_its_rank_is_shown_on_request(live: SimpleNamespace):
         expect(view.get_by_role("rowheader", name=word, exact=True).first).to_be_visible()
 
 
-def test_the_least_words_without_which_two_typed_targets_change_places_are_shown(
+def test_the_words_of_two_typed_targets_are_shown_with_their_share_of_the_lead(
     live: SimpleNamespace,
 ):
     from playwright.sync_api import expect
@@ -348,24 +348,16 @@ def test_the_least_words_without_which_two_typed_targets_change_places_are_shown
     )
     for name, text in (("query", query), ("target", one), ("against (optional)", other)):
         live.reason.get_by_role("textbox", name=name, exact=True).fill(text)
-    expect(live.reason.get_by_text("The smallest change after which")).to_be_visible()
     wait_until(
         live.page,
         lambda: value_of(live.page, "[reason.query, reason.target, reason.other]"),
         [query, one, other],
     )
-    (row,) = value_of(live.page, "reason.swaps.to_dict('records')")
-    assert row["before"] == pytest.approx(lead(query, one, other), abs=1e-5)
-    assert row["before"] * row["after"] < 0
-    named = re.compile(
-        f"without {' and '.join(map(re.escape, zip_words(row)))} the (first|second) "
-        "target comes first"
-    )
-    expect(live.reason.get_by_text(named)).to_be_visible()
-
-
-def zip_words(row: dict[str, Any]) -> list[str]:
-    return [f"{word} ({side})" for word, side in zip(row["words"], row["sides"], strict=True)]
+    (cosines, *_, of_old, _) = value_of(live.page, "reason.selected.iloc[:, 0].tolist()")
+    assert cosines == pytest.approx(lead(query, one, other), abs=1e-5)
+    without_old = lead(query, one, "the sailor likes the boat")
+    assert of_old == pytest.approx(cosines - without_old, abs=1e-5)
+    expect(live.reason.get_by_text("the first cosine minus the second").first).to_be_visible()
 
 
 def test_a_ranking_forms_as_the_steps_of_its_training_are_moved_through(

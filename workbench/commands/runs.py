@@ -83,10 +83,6 @@ def print_power(
     baseline: Annotated[
         str, Option(help="A label of runs, or before; by default SimCSE or the first.")
     ] = "",
-    difference: Annotated[
-        float,
-        Option(min=0, max=200, help="Also print what a difference x 100 of this size takes."),
-    ] = 0,
 ) -> None:
     """Print the smallest detectable difference of a suite by numbers of pairs and seeds.
 
@@ -113,12 +109,6 @@ def print_power(
         )
         by_seeds = workbench.views.smallest_differences(row)
         print_table((100 * by_seeds).reset_index())
-        if difference:
-            echo(
-                workbench.metrics.needed_sample(
-                    difference / 100, row["seed_std"], row["pairs_std"], int(row["pairs"])
-                )
-            )
 
 
 @runs_app.command("rm")

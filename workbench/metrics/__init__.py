@@ -15,11 +15,6 @@ from workbench.metrics.measures import (
     spearman_by_subset as spearman_by_subset,
     uniformity as uniformity,
 )
-from workbench.metrics.power import (
-    needed_pairs as needed_pairs,
-    needed_sample as needed_sample,
-    needed_seeds as needed_seeds,
-)
 from workbench.metrics.retrieval import (
     RETRIEVAL as RETRIEVAL,
     retrieval_metrics as retrieval_metrics,
