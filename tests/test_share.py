@@ -15,8 +15,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from forking import python
 from typer.testing import CliRunner
+from written_runs import SUITE, write_run
 
+from workbench import views
 from workbench.commands.app import app
+from workbench.config import SimCSEConfig
 from workbench.errors import SettingError
 
 pytest.importorskip("segno")
@@ -107,3 +110,22 @@ def test_a_taken_port_and_two_pages_of_one_name_are_refused(tmp_path: Path):
     assert isinstance(done.exception, SettingError)
     assert f"port {port}" in str(done.exception)
     assert "give another --port" in str(done.exception)
+
+
+def test_the_board_is_accessible_and_fits_a_phone(browser: Any, tmp_path: Path):
+    for seed, student in enumerate(("anna", "ben")):
+        config = SimCSEConfig.from_parameters("demo", seed, {})
+        write_run(tmp_path / student / "runs", config, 1.0)
+        (tmp_path / student / "answers.csv").write_text(
+            f"time,name,notebook,exercise,right,answer,gain\nt,{student},n,1. Write,0,f,\n"
+        )
+    file = views.board_page(tmp_path / "board.html", views.read_board(tmp_path, SUITE))
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.goto(file.as_uri())
+        page.get_by_text("mean so far, 95% interval").wait_for()
+        found = Axe().run(page, options={"resultTypes": ["violations"]})
+        assert found.response["violations"] == [], scheme
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.close()
