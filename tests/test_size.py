@@ -17,9 +17,7 @@ PACKAGE = PROJECT / "workbench"
 DECISIONS = PROJECT / "docs" / "decisions.md"
 
 # The budget is raised by the stated price of a feature, never by the density of a line.
-# It is above what was meant, 94,500: the comparison of systems costs about 1,400 nodes more than
-# its price; what a class needs replaces the figures of the papers.
-MOST_NODES = 96_200
+MOST_NODES = 94_500
 MOST_NODES_PER_LINE = 7.0
 LONGEST_LINE = 100
 LEAST_REMARKS = 0.05

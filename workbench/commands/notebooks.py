@@ -70,7 +70,7 @@ def look(  # noqa: PLR0917
     The default encoders are english-encoder and word overlap.
     """
     from workbench.checkpoints import find_checkpoint
-    from workbench.views.encoders import WORDS, label_encoders, scores_of
+    from workbench.views.encoders import WORDS, label_encoders
 
     # Refused before an encoder is loaded, which may take minutes.
     if html and not (html.suffix == ".html" and html.absolute().parent.is_dir()):
@@ -93,9 +93,9 @@ def look(  # noqa: PLR0917
     if html:
         # An encoder takes seconds to minutes.
         echo(f"scores of {len(pairs):,} pairs by {', '.join(encoders)}")
-        scores = {label: scores_of(source, pairs, on, roles) for label, source in encoders.items()}
-        explorer = workbench.views.PairExplorer(scores, pairs)
-        head = workbench.views.comparison_html(workbench.views.compare_pair_scores(scores, pairs))
+        compared = workbench.views.compare_systems(encoders, on, runs_root=runs, columns=roles)
+        explorer = workbench.views.PairExplorer(compared.scores.first, pairs)
+        head = workbench.views.comparison_html(compared)
         with reraise_os_error(html, "another --html FILE"):
             echo(f"page: {explorer.to_html(html, head=head)}")
         return

@@ -19,4 +19,8 @@ from workbench.systems._trec import (
     read_runs as read_runs,
     write_trec as write_trec,
 )
-from workbench.systems._verdicts import SystemComparison as SystemComparison, p_text as p_text
+from workbench.systems._verdicts import (
+    ALPHA as ALPHA,
+    SystemComparison as SystemComparison,
+    p_text as p_text,
+)

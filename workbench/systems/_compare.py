@@ -76,7 +76,6 @@ def compare_scores(
     *,
     baseline: str = "",
     suites: Sequence[str] = (),
-    alpha: float = 0.05,
     samples: int = 1000,
 ) -> SystemComparison:
     """Compare every system with the baseline on every suite.
@@ -85,7 +84,6 @@ def compare_scores(
         scores: Of the systems, as readers return them.
         baseline: The name of a system; "": the first.
         suites: Of those that were scored; (): all.
-        alpha: Level of the verdicts after Holm's correction over all tests.
         samples: Number of resamples of the pairs, and of permutations.
 
     Raises:
@@ -125,7 +123,7 @@ def compare_scores(
             rows.append(row | {key: of_suite[key] for key in _SHOWN if key in of_suite})
     table = pd.DataFrame(rows)
     adjusted = holm(table["p_value"])
-    return SystemComparison(table.assign(adjusted=adjusted), base, alpha, scores, notes)
+    return SystemComparison(table.assign(adjusted=adjusted), base, scores, notes)
 
 
 def _join_reports(systems: _Reports, table_of: Callable[[Any], Any]) -> Any:

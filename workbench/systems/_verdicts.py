@@ -12,6 +12,8 @@ import pandas as pd
 from workbench.metrics import FEWEST_QUERIES, MEASURE_TITLES, RETRIEVAL
 from workbench.systems._scores import SystemScores
 
+ALPHA = 0.05  # level of a verdict, after Holm's correction over all tests
+
 
 @dataclass(frozen=True, eq=False)
 class SystemComparison:
@@ -29,14 +31,12 @@ class SystemComparison:
             detected in 80 of 100 cases, nan if it is 0 or above 2. All measures are in [-1, 1];
             what does not exist is nan.
         baseline: The name of the system that all others are compared with.
-        alpha: The level of a verdict.
         notes: Sentences on what was guessed and left out.
         scores: What was compared, which views show.
     """
 
     table: pd.DataFrame
     baseline: str
-    alpha: float
     scores: SystemScores
     notes: list[str]
 
@@ -75,7 +75,7 @@ class SystemComparison:
         if pd.isna(row["difference_low"]):
             return f"{name} cannot be compared: a score is undefined in most resamples."
         # The sentence follows the corrected test, not the interval of this row alone.
-        if row["adjusted"] >= self.alpha:
+        if row["adjusted"] >= ALPHA:
             text = f"No clear difference between {name}: {result}"
             if pd.isna(row["smallest"]):
                 return f"{text}."
@@ -96,8 +96,8 @@ class SystemComparison:
         A cell is the score x 100; with an arrow if the system is better or worse than the baseline.
         """
         rows: Any = self.table
-        # nan, such as of the baseline, is not below alpha.
-        is_clear = rows["adjusted"] < self.alpha
+        # nan, such as of the baseline, is not below it.
+        is_clear = rows["adjusted"] < ALPHA
         marks = np.where(rows["difference"] > 0, " ↑", " ↓")
         cells = _scores(rows) + np.where(is_clear, marks, "")
         table = rows.assign(cell=cells).pivot(index="system", columns="suite", values="cell")
@@ -161,7 +161,7 @@ class SystemComparison:
         rows: Any = self.table.to_json(orient="records", double_precision=15)
         content = {
             "baseline": self.baseline,
-            "alpha": self.alpha,
+            "alpha": ALPHA,
             "rows": json.loads(rows),
             "verdicts": self.verdicts(),
             "notes": self.notes,

@@ -59,7 +59,6 @@ from workbench.views.run_tables import (
     warning_of as warning_of,
 )
 from workbench.views.system_sources import (
-    compare_pair_scores as compare_pair_scores,
     compare_systems as compare_systems,
     comparison_html as comparison_html,
     comparison_page as comparison_page,

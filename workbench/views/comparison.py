@@ -54,7 +54,7 @@ def compare_runs(
     scores, name = systems_of_runs(runs, baseline)
     if not scores.reports:
         nothing = pd.DataFrame(columns=_COLUMNS)
-        return SystemComparison(nothing, name, 0.05, scores, [])
+        return SystemComparison(nothing, name, scores, [])
     names = [suites] if isinstance(suites, str) else suites
     return compare_scores(scores, baseline=name, suites=[*map(set_name, names)], samples=samples)
 

@@ -205,7 +205,6 @@ class LiveCurve:
     def __init__(self, run: Run | None = None, label: str = "run") -> None:
         """Show the history of a run, which its training continues; `label` names the curves."""
         self.label = label
-        self._config: Any = run and run.config
         self._rows: list[dict[str, Any]] = []
         if run:
             with suppress(RunError):  # it has no history yet
@@ -236,9 +235,6 @@ class LiveCurve:
             return {"text/html": "", "text/plain": ""}
         rows = pd.DataFrame(self._rows)
         figure = training_curve({self.label: rows}, terms=True)
-        steps = self._expected_steps()
-        if steps:
-            figure.update_xaxes(range=[-0.02 * steps, 1.02 * steps])
         losses = rows.filter(["loss"]).count().sum()
         if losses < 2:  # too few for a line
             figure.update_traces(mode="markers", selector={"mode": "lines"})
@@ -246,14 +242,6 @@ class LiveCurve:
         # The bundle and not the figure: a plotly figure that shows itself would be a new output
         # each time, which nothing could replace.
         return figure._repr_mimebundle_()
-
-    def _expected_steps(self) -> float:
-        """Return the number of steps of the whole training, 0 if it is not known yet."""
-        if self._config is None:
-            return 0
-        # The number of batches of an epoch is known once a step of it is logged.
-        known = [row["step"] / row["epoch"] for row in self._rows if row.get("epoch", 0) > 0]
-        return self._config.max_steps or self._config.epochs * max(known, default=0)
 
 
 def drawing(name: str) -> HTML:

@@ -13,7 +13,7 @@ from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError, SettingError, unknown_name
 from workbench.files import set_name
 from workbench.metrics import hierarchical_interval, holm
-from workbench.systems import SystemScores, pair_seeds
+from workbench.systems import ALPHA, SystemScores, pair_seeds
 from workbench.views._style import framed, number_class, render, shortened
 from workbench.views._table import Panel, View, or_problem
 from workbench.views.comparison import systems_of_runs
@@ -68,8 +68,6 @@ def phenomena(
     runs: pd.DataFrame | SystemScores,
     suite: str | Path = "ladders-all",
     baseline: str = "",
-    *,
-    alpha: float = 0.05,
 ) -> "Phenomena":
     """Compare by relation which targets each method ranks right.
 
@@ -80,7 +78,6 @@ def phenomena(
             `score_second` has the grades of a second person, whose shares are the ceiling as far
             as enough targets have one.
         baseline: As for `compare_runs`; of systems by default the first.
-        alpha: Chance of any false mark if other queries were drawn and the seeds stayed the same.
 
     Returns:
         The heat map, whose `table` and `sentences` have the results.
@@ -114,9 +111,9 @@ def phenomena(
     table["adjusted"] = pd.Series(holm(p_values.tolist()), p_values.index, dtype=float)
     # Both must agree: the test is over queries only, the interval over seeds as well.
     excludes_zero = (table["low"] > 0) | (table["high"] < 0)
-    is_clear = (table["adjusted"] < alpha) & excludes_zero
+    is_clear = (table["adjusted"] < ALPHA) & excludes_zero
     table["verdict"] = np.sign(table["difference"]).where(is_clear, 0).astype(int)
-    return Phenomena(table, pairs, shares, bases, baseline=name, alpha=alpha)
+    return Phenomena(table, pairs, shares, bases, baseline=name)
 
 
 def _compare_shares(
@@ -238,7 +235,6 @@ class Phenomena(View):
         bases: Shares,
         *,
         baseline: str,
-        alpha: float,
     ) -> None:
         """Show `table`; `shares` and those of the baseline's runs that a label was compared with.
 
@@ -249,7 +245,6 @@ class Phenomena(View):
         self.shares = shares
         self.bases = bases
         self.baseline = baseline
-        self.alpha = alpha
         self.controls = {}
         self._open = ""
         self.targets = Panel(scrolls=True)
@@ -324,7 +319,7 @@ class Phenomena(View):
             rows=rows,
             is_live=is_live,
             baseline=self.baseline,
-            alpha=self.alpha,
+            alpha=ALPHA,
             tests=self.table["p_value"].count(),
             second=SECOND,
             sentences=self.sentences,

@@ -43,14 +43,13 @@ def compare_systems(
     runs_root: str | Path = "runs",
     columns: Any = None,
     baseline: str = "",
-    alpha: float = 0.05,
     samples: int = 1000,
 ) -> SystemComparison:
     """Compare encoders, runs and scores from elsewhere in one table for each suite.
 
     Args:
         sources, on, runs_root, columns: As of `read_systems`.
-        baseline, alpha, samples: As of `compare_scores`.
+        baseline, samples: As of `compare_scores`.
 
     Example:
         compare_systems(["english-encoder", "word-overlap"], ["ladders-all"])
@@ -67,7 +66,7 @@ def compare_systems(
     if not baseline and sources is not None and len(sources) == 1:
         baseline = run_tables.default_baseline(list(scores.reports))
     suites = [set_name(name) for name in on if set_name(name) in scores.suites]
-    return compare_scores(scores, suites=suites, baseline=baseline, alpha=alpha, samples=samples)
+    return compare_scores(scores, suites=suites, baseline=baseline, samples=samples)
 
 
 def read_systems(
@@ -152,13 +151,6 @@ def _read_trec(paths: list[str], judgements: str | None) -> SystemScores:
             "FILE, or name a file of scores .csv, .tsv, .jsonl or .parquet"
         )
     return read_runs(paths, judgements)
-
-
-def compare_pair_scores(scores: Mapping[str, Any], pairs: Pairs) -> SystemComparison:
-    """Compare scores of the same pairs, which are given as to `pair_table`, with the first."""
-    data: Datasets = {set_name(pairs.name): (None, pairs)}
-    reports = {label: [_score(label, source, data)] for label, source in scores.items()}
-    return compare_scores(SystemScores(reports, _pairs_of(data)))
 
 
 def comparison_html(compared: SystemComparison) -> str:
