@@ -218,6 +218,19 @@ def ranking(seed: int, suite: str = "few", queries: int = 4) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(RANKING_COLUMNS))
 
 
+def test_lists_of_too_much_text_are_in_the_order_of_the_data_at_first(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    tables = {"one": ranking(1), "two": ranking(2)}
+    assert RankingExplorer(tables).order == "disagreement"
+    monkeypatch.setattr("workbench.views.explorer.MOST_CHARACTERS", 10)
+    view = RankingExplorer(tables)
+    assert (view.order, view.grid.chosen) == ("data", 0)
+    assert "too much text" in view.grid.note
+    view.select(order="disagreement")
+    assert view.order == "disagreement"
+
+
 def test_queries_are_searched_with_their_targets_ordered_and_written_as_a_page(tmp_path: Path):
     view = RankingExplorer({"one": ranking(1), "two": ranking(2)})
     view.select(order="worst", a="two")

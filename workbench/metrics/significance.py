@@ -283,8 +283,8 @@ def hierarchical_p(observed: Any, resampled: Any) -> float:
     return math.exp(level)
 
 
-def smallest_difference(std: float, n: int, *, power: float = 0.8, pairs_std: float = 0.0) -> float:
-    """Return the smallest true mean difference that is detected with this power over n seeds.
+def smallest_difference(std: float, n: int, *, pairs_std: float = 0.0) -> float:
+    """Return the smallest true mean difference that n seeds detect in 80 of 100 cases.
 
     std: Of the difference over seeds. pairs_std: Of its mean over the sampled pairs, common to all
         seeds. A difference is detected if the interval of `hierarchical_interval` is above 0, which
@@ -307,7 +307,7 @@ def smallest_difference(std: float, n: int, *, power: float = 0.8, pairs_std: fl
     needed = np.sqrt(of_seeds + of_pairs)
 
     def missing_power(true: float) -> float:
-        return ndtr((true - needed) / error).mean() - power
+        return ndtr((true - needed) / error).mean() - 0.8
 
     smallest: Any = brentq(missing_power, 0, needed.max() + 10 * error)
     return float(smallest)

@@ -61,6 +61,7 @@ class Explorer(View):
     frame: pd.DataFrame
     columns: list[dict[str, Any]]
     note = ""
+    first_order = "disagreement"
 
     def __init__(self, data: Sources, encoders: Encoders, **table: Any) -> None:
         self.grid = TableWidget(label=self.kind, **table)
@@ -90,7 +91,7 @@ class Explorer(View):
         self._load(data)
         self._vectors = wrap_encoders(encoders) if encoders else []
         orders = ORDERS
-        default = "disagreement"
+        default = self.first_order
         if len(self.labels) == 1:  # the others need two labels
             default = "worst"
             orders = {name: ORDERS[name] for name in ("data", default)}
@@ -253,6 +254,7 @@ class RankingExplorer(Explorer):
         self.frame = queries[["query"]].first().reset_index(drop=True)
         self.columns = [{"name": "query"}]
         self.note = ""
+        self.first_order = "disagreement"
         if absent := [label for label in map(str, data) if label not in suite.labels]:
             self.note = f"; without rankings of this set: {', '.join(absent)}"
         targets = suite.table["target"]
@@ -261,6 +263,8 @@ class RankingExplorer(Explorer):
             self.frame["targets"] = queries["target"].agg("\n".join).tolist()
         else:
             self.note += "; too much text to search in the targets"
+            # So much also takes a second to order.
+            self.first_order = "data"
 
     def views(self, row: int) -> list[QueryView]:
         return [self.suite.view(self.ids[row])]
