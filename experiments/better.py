@@ -1,7 +1,7 @@
 """Make a public encoder better without labels: all-MiniLM-L6-v2, taught by all-mpnet-base-v2.
 
     export WORKBENCH_DATA=DIR
-    python experiments/better.py STUDENT TEACHER [--seeds 1 2 3 4 5] [--steps 400] [--rate 1e-4]
+    python experiments/better.py STUDENT TEACHER [--seeds 1 2 3 4 5] [--steps 200] [--rate 1e-4]
 
 STUDENT and TEACHER are folders or hub ids. The sentences are unlabelled: of news (MRPC, without its
 labels), captions (Flickr8k), inference (SNLI) and Wikipedia; none is in one of the sets that are
@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("student")
     parser.add_argument("teacher")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--temperature", type=float, default=0.1)
     parser.add_argument("--batches", default="neighbours", choices=["neighbours", "random"])
