@@ -201,7 +201,9 @@ def test_the_interval_of_the_board_narrows_in_order_of_finishing(students: Path)
     write_run(students / "dan" / "runs", copy, 1.0).record(ended="2030-01-10")  # ben's seed
     other = SimCSEConfig.from_parameters("demo", 7, {"temperature": 0.1})
     write_run(students / "dan" / "runs", other, 1.0)
-    runs: Any = views.read_board(students, SUITE).runs
+    board = views.read_board(students, SUITE)
+    assert "left out, since another student has the same seed: dan" in board.notes
+    runs: Any = board.runs
     assert runs["student"].tolist() == ["ben", "anna"], "a seed once, one setting"
     assert runs["mean"].tolist() == pytest.approx([runs["score"][0], runs["score"].mean()])
     assert runs["low"].isna().tolist() == [True, False]
@@ -223,7 +225,7 @@ def test_the_board_is_printed_and_written_as_a_page(students: Path):
 
 def test_the_last_wrong_answers_and_sheets_that_a_spreadsheet_has_changed(students: Path):
     sheet = students / "dan" / "answers.csv"
-    line = 't;Dan;;2. Zero;0;"def f(x):\n    return x";\n'
+    line = 't;Dan;n;2. Zero;0;"def f(x):\n    return x";\n'
     sheet.write_text(HEADER.replace(",", ";") + line)
     board = views.read_board(students, SUITE)
     assert board.wrong.to_dict("records") == [
@@ -231,6 +233,8 @@ def test_the_last_wrong_answers_and_sheets_that_a_spreadsheet_has_changed(studen
         {"exercise": "n 2. Zero", "name": "Ben", "answer": "5"},
         {"exercise": "n 2. Zero", "name": "Dan", "answer": "def f(x):\n    return x"},
     ]
+    printed = call("board", students, "--suite", SUITE).output
+    assert "n 2. Zero, Dan:\ndef f(x):\n    return x\n" in printed, "code keeps its lines"
     with pytest.raises(SettingError, match="no such folder"):
         call("board", students / "none")
 

@@ -51,7 +51,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace
                 break
         yield SimpleNamespace(port=port, printed=printed)
         server.send_signal(signal.SIGINT)
-        assert server.wait(60) == 130
+        assert server.wait(60) == 0
 
 
 def ask(port: int, path: str, method: str = "GET") -> tuple[int, str]:

@@ -253,6 +253,10 @@ def test_the_solution_of_each_exercise_is_right_and_the_verdict_names_a_mistake(
             text = judged(wrong)
             assert text.startswith("Not yet."), wrong
             assert words in text, wrong
+        parts = solution.rpartition("return ")
+        if blank.startswith("def") and parts[0]:
+            forgotten = f"{parts[0]}result = {parts[2]}"
+            assert judged(forgotten) == "Not yet. It returns nothing: is `return` missing?"
         if blank.startswith("answer"):  # a value of another kind is no traceback
             assert judged("answer = object()").startswith("Not yet.")
 
@@ -471,7 +475,7 @@ def test_answers_and_guesses_are_noted_once_a_student_has_signed(sheet: Path):
     assert values == [
         ("2. Count", "0", "5", ""),
         ("2. Count", "1", "4", ""),
-        ("1", "1", inspect.getsource(log_softmax_loss)[:300], ""),
+        ("1", "1", inspect.getsource(log_softmax_loss)[:1500], ""),
         ("guess", "", "-2.5", "-10.0"),
     ]
 
@@ -488,7 +492,7 @@ def test_no_cell_becomes_a_formula_and_each_stays_one_cell(sheet: Path, text: st
     teaching.check_answer(text, lambda value: value == 4, exercise=text)
     (row,) = rows_of(sheet)
     for name in ("name", "exercise", "answer"):
-        assert row[name].removeprefix("'") == text[:300]
+        assert row[name].removeprefix("'") == text[:1500]
         assert row[name][0] not in "=+-@"
     assert len(row) == 7
 
@@ -519,7 +523,7 @@ def test_a_guess_is_compared_with_the_kept_checkpoint():
     assert "You guessed +25.0; it is +30.0 points" in teaching.compare_guess(25, history)
     assert teaching.compare_guess(25, history).endswith("5.0 points off.")
     assert teaching.compare_guess("a lot", history).startswith(
-        "Your guess is the text 'a lot', not a number such as 2.5; it is +30.0 points"
+        "Your guess is 'a lot', not a number such as 2.5; it is +30.0 points"
     )
 
 

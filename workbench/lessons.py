@@ -19,7 +19,8 @@ _PLAN = re.compile(r"<details><summary>For teachers.+?</details>\n*", re.DOTALL)
 _SOLVED = re.compile(r"```python\n(.+?)\n```|`(answer = .+?)`", re.DOTALL)
 _CHECK = "teaching.check_answer("
 _SIGN_TEXT = """Write your name. From then on your answers and guesses are noted in `answers.csv`,
-next to this notebook; nothing is sent anywhere."""
+next to this notebook; nothing is sent anywhere. Above, set `seed` to a number that nobody else in
+the room has, such as the number of your seat: the class's runs are then as many samples."""
 _SIGN_CODE = """from workbench import teaching
 
 teaching.sign("")  # your name"""

@@ -58,8 +58,8 @@ def check_answer(
     mean, a constant factor or summand) is named if it explains the results on all random inputs.
 
     Args:
-        answer: A function, or a value; None, ... or a function that returns one of them is not
-            answered yet.
+        answer: A function, or a value; None, ... or a function that returns ... is not answered
+            yet.
         expected: For a function another one: both get random numbers in [-1, 1] of these `shapes`
             (float64) and the `settings`. For a value a function that takes it and returns True, or
             a sentence: why it is not right.
@@ -88,7 +88,7 @@ def check_answer(
 
 
 def _judge(answer: Any, expected: _Compute, trials: _Trials, settings: Facts) -> str:
-    if _is_blank(answer):
+    if answer is None or answer is ...:
         return _OPEN
     if not callable(answer):
         return "Not yet. It takes a function." if trials[0] else _judge_value(answer, expected)
@@ -98,8 +98,10 @@ def _judge(answer: Any, expected: _Compute, trials: _Trials, settings: Facts) ->
             where = f"On random input {number}: "
             # Copies, as an answer may write into its inputs.
             given = answer(*map(torch.clone, inputs), **settings)
-            if _is_blank(given):
+            if given is ...:
                 return _OPEN
+            if given is None:
+                return "Not yet. It returns nothing: is `return` missing?"
             right = torch.as_tensor(expected(*inputs, **settings))
             torch.testing.assert_close(torch.as_tensor(given), right, check_dtype=False)
     except Exception as problem:  # the code of a student can raise anything
@@ -124,10 +126,6 @@ def _judge_value(answer: Any, expected: _Compute) -> str:
 
 def _in_one_line(problem: Exception) -> str:
     return f"{type(problem).__name__}: {' '.join(str(problem).split())}"
-
-
-def _is_blank(answer: Any) -> bool:
-    return answer is None or answer is ...
 
 
 def _is_same(answer: Any, wrong: Any) -> bool:
@@ -194,7 +192,7 @@ def sign(name: str = "") -> Verdict:
     """Note checked answers and guesses from now on in `answers.csv` of the current folder.
 
     Each is appended as a line: time (UTC), name, notebook, exercise, right (1 or 0), answer (of a
-    function its code, all up to 300 characters) or guess, and the measured gain. Nothing is sent.
+    function its code, all up to 1,500 characters) or guess, and the measured gain. Nothing is sent.
 
     Args:
         name: Of the student; by default that of the folder.
@@ -212,7 +210,7 @@ def _note(*values: object) -> None:
     for name, sheet in _signature:
         cells = map(str, (timestamp(), name, notebook, *values))
         row = pd.DataFrame(
-            [[_FORMULA.sub("'", cell)[:300] for cell in cells]], columns=["time", *SHEET_COLUMNS]
+            [[_FORMULA.sub("'", cell)[:1500] for cell in cells]], columns=["time", *SHEET_COLUMNS]
         )
         # Without a buffer: one write, which does not mix with the lines of other notebooks.
         with sheet.open("ab", 0) as file:
@@ -234,9 +232,8 @@ def compare_guess(guess: float | str | None, history: pd.DataFrame) -> str:
         result += " (no later step was better than the start; the best of them was kept)"
     if guess is None:
         return f"You made no guess; {result}."
-    if not isinstance(guess, int | float) or math.isnan(guess):
-        kind = "the text " if isinstance(guess, str) else ""
-        return f"Your guess is {kind}{guess!r}, not a number such as 2.5; {result}."
+    if not isinstance(guess, int | float) or not math.isfinite(guess):
+        return f"Your guess is {guess!r}, not a number such as 2.5; {result}."
     _note("guess", "", f"{guess:.1f}", f"{gain:.1f}")
     return f"You guessed {guess:+.1f}; {result}. You are {abs(gain - guess):.1f} points off."
 

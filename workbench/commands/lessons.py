@@ -1,6 +1,7 @@
 """The commands for a class: make, slides, share, board."""
 
 import io
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -120,7 +121,8 @@ def share(
         if not codes:
             echo("This machine is in no network: join one, or open a phone's hotspot.")
         echo("Ctrl+C ends it.")
-        IOLoop.current().start()
+        with suppress(KeyboardInterrupt):
+            IOLoop.current().start()
 
 
 @class_app.command("board")
@@ -133,10 +135,12 @@ def print_board(
     if not folder.is_dir():
         raise SettingError(f"{folder}: no such folder; give one with a folder for each student")
     board = workbench.views.read_board(folder, suite)
-    for table in (board.answers, board.wrong, board.runs):
+    for table in (board.answers, board.runs):
         if len(table):
             print_table(table)
             echo("")
+    for row in board.wrong.itertuples():
+        echo(f"{row.exercise}, {row.name}:\n{row.answer}\n")
     for note in board.notes:
         echo(note)
     if html:

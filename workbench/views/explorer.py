@@ -254,7 +254,6 @@ class RankingExplorer(Explorer):
         self.frame = queries[["query"]].first().reset_index(drop=True)
         self.columns = [{"name": "query"}]
         self.note = ""
-        self.first_order = "disagreement"
         if absent := [label for label in map(str, data) if label not in suite.labels]:
             self.note = f"; without rankings of this set: {', '.join(absent)}"
         targets = suite.table["target"]

@@ -18,7 +18,7 @@ function cell(kind, text, small) {
 }
 
 async function rank() {
-  const turn = ++latest, lines = targets.value.split("\n").filter((line) => line.trim());
+  const turn = ++latest, lines = [...new Set(targets.value.split("\n").filter((line) => line.trim()))];
   const sentences = query.value.trim() && lines.length ? [query.value, ...lines] : [];
   const table = document.createElement("table"), isCompared = vote.state === "compared";
   vote.update(sentences.length ? lines : []);
@@ -73,6 +73,7 @@ async function rank() {
     const agreement = Number.isNaN(tau) ? "no order to compare" : `tau ${tau.toFixed(2)}`;
     charts.append(crossings(label, own, ranks, `${label}: ${agreement}, ${crossed} of ${pairs} pairs in another order`));
   }
+  vote.reveal();
 }
 const show = () => rank().catch((problem) => (status.textContent = String(problem)));
 for (const field of [query, targets]) field.addEventListener("input", show);

@@ -7,6 +7,7 @@ const isExercise = (part) => part.firstElementChild?.tagName === "STRONG" && /^\
 function begins(part) {
   const last = slides.at(-1);
   if (!last || isHeading(part) || part.tagName === "IMG" || last.lastChild.tagName === "IMG") return true; // a drawing needs all the room
+  if (/\bguess = /.test(last.lastChild.querySelector?.(".input")?.textContent)) return true; // the answer is not on the slide of the guess
   return isExercise(part) && ![...last.children].every(isHeading); // a heading is no slide of its own
 }
 function begin(part) {
@@ -19,6 +20,7 @@ function begin(part) {
 function fold(input) {
   const folded = document.createElement("details");
   folded.className = "code";
+  folded.open = input.textContent.includes("# your code"); // what a student completes
   folded.innerHTML = "<summary>code</summary>";
   input.replaceWith(folded);
   folded.append(input);

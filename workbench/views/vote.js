@@ -27,11 +27,15 @@ class Vote {
   }
   go(state) {
     this.state = state;
+    this.isNew = true;
     this.changed();
-    if (state === "compared") document.getElementById("status").scrollIntoView();
+  }
+  reveal() { // once the encoders' orders are there: on a phone they are below the fields
+    if (this.isNew) document.getElementById("status").scrollIntoView();
+    this.isNew = false;
   }
   update(lines) { // new targets come last, from the end of the alphabet, which gives nothing away
-    const targets = [...new Set(lines)];
+    const targets = lines;
     const added = targets.filter((line) => !this.order.includes(line)).sort().reverse();
     this.order = [...this.order.filter((line) => targets.includes(line)), ...added];
     this.button.setAttribute("aria-pressed", this.state !== "off");
