@@ -87,6 +87,8 @@ def main() -> None:
     parser.add_argument("--runs", default="runs-better")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.final:
+        read_known(options.student, options.teacher)
     file = write_unlabelled(SOURCES, Path(options.runs) / "unlabelled.txt")
     for seed in options.seeds:
         train(file, seed, options)
@@ -183,16 +185,28 @@ def numbers_in(text: str) -> np.ndarray:
     return np.array(text.split(), float)
 
 
+def read_known(student: str, teacher: str) -> Any:
+    """Return our rows of student and teacher in data/known.csv, which the table compares with."""
+    table: Any = pd.read_csv(project_path("data") / "known.csv")
+    names = [Path(name).name for name in (student, teacher)]
+    rows = table[table["numbers"] == "the workbench"].set_index("encoder")
+    if missing := [name for name in names if name not in rows.index]:
+        raise SystemExit(f"data/known.csv lacks {', '.join(missing)}: run known.py NAME=FOLDER")
+    return rows
+
+
 def write_results() -> None:
     """Write the tested seeds into docs/results.md, between start and teacher of data/known.csv."""
-    known = pd.read_csv(project_path("data") / "known.csv")
-    known = known[known["numbers"] == "the workbench"].set_index("encoder")
     table: Any = pd.read_csv(RESULTS)
-    tested = table[table["final"]].sort_values("seed")
+    # One setting: rows of another one are another experiment.
+    setting = [name for name in KEY if name != "final"]
+    tested = table[table["final"] & (table[setting] == table[setting].iloc[-1]).all(axis=1)]
+    tested = tested.sort_values("seed")
     sets = [name.removesuffix("-test") for name in SEVEN_STS]
     ours = tested.rename(columns=dict(zip(sets, NAMES, strict=True)))
     columns = [*NAMES, "average"]
     student, teacher = tested[["student", "teacher"]].iloc[0]
+    known = read_known(student, teacher)
     distance = known.loc[teacher, "average"] - known.loc[student, "average"]
     gains = tested["average"] - tested["average of the start"]
     lines = ["| encoder | " + " | ".join(columns) + " | gain, of the distance | seconds |"]

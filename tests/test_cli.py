@@ -200,7 +200,7 @@ def test_a_run_prints_its_progress_and_its_gain(
         r"^step +2/2  loss [\d.]+  dev Spearman [-\d.]+ \(step 2\)  [\d:]+$", shown, re.MULTILINE
     )
     assert re.search(
-        r"^\w.* its start on world-test: [+-][\d.]+ spearman x 100, 95% inter", shown, re.MULTILINE
+        r"^\w.* its start on world-test: [+-][\d.]+ Spearman x 100, 95% inter", shown, re.MULTILINE
     )
     result = r"^result:   world-test [-\d.]+ -> [-\d.]+, dev [-\d.]+ -> [-\d.]+$"
     assert re.search(result, shown, re.MULTILINE)

@@ -144,7 +144,8 @@ def test_each_run_has_its_interval_and_the_figure_shows_it(runs: pd.DataFrame):
     figure = views.score_intervals(compared)
     drawn = [trace.name.replace("<br>", " ") for trace in figure.data]
     assert drawn == list(found["system"])
-    assert [trace.y[0] for trace in figure.data] == [trace.name for trace in figure.data]
+    rows = [trace.y[0].replace("<br>", " ") for trace in figure.data]
+    assert rows == [f"{SUITE}: {name}" for name in found["system"]]
     assert figure.data[1].x[0] == pytest.approx(100 * found["value"][1])
     assert figure.data[1].error_x.array[0] == pytest.approx(
         100 * (found["high"] - found["value"])[1]
@@ -171,19 +172,20 @@ def test_a_run_is_compared_with_its_start_in_one_sentence(root: Path, tmp_path: 
     better = Run(next((root / "cosent").iterdir()))
     metrics = better.metrics(), better.metrics("before")
     gain = 100 * (metrics[0][SUITE]["spearman"] - metrics[1][SUITE]["spearman"])
-    assert views.compare_with_start(better).startswith(
-        f"Better than its start on {SUITE}: {gain:+.1f} spearman x 100, 95% interval +"
+    sentence = views.compare_with_start(better)
+    assert sentence.startswith(
+        f"cosent is better than its start on {SUITE}: {gain:+.1f} Spearman x 100, 95% interval "
     )
     start, trained, rankings = better.scores("before"), better.scores(), better.rankings()
     worse, equal = (Run.open(SimCSEConfig(profile="demo", seed=seed), tmp_path) for seed in (0, 1))
     worse.write_evaluation(metrics[0], trained, rankings, "before")
     worse.write_evaluation(metrics[1], start, rankings)
     sentence = views.compare_with_start(worse)
-    assert f"Worse than its start on {SUITE}: {-gain:+.1f} spearman" in sentence
+    assert f"simcse is worse than its start on {SUITE}: {-gain:+.1f} Spearman" in sentence
     assert "Try a lower learning_rate" in sentence
     for stage in ("before", ""):
         equal.write_evaluation(metrics[1], start, rankings, stage)
-    assert "Not clearly different from its start" in views.compare_with_start(equal)
+    assert "No clear difference between simcse and its start" in views.compare_with_start(equal)
     equal.record(settings={"keep_start": True})
     pd.DataFrame({"step": [0, 10], "dev_spearman": [0.5, 0.4]}).to_csv(equal.path / "history.csv")
     assert views.compare_with_start(equal).startswith("It is its start: no step was better on dev")
@@ -200,8 +202,8 @@ def test_a_run_without_a_correlation_is_told_why(column: str, root: Path, tmp_pa
             metrics, scored.scores().assign(**{column: 0.5}), scored.rankings(), stage
         )
     sentence = views.compare_with_start(flat)
-    assert sentence.startswith(f"Not comparable with its start on {SUITE}")
-    assert "all gold scores, or all scores of an encoder, are equal" in sentence
+    assert "cannot be compared: all gold scores, or all scores of one, are equal" in sentence
+    assert sentence.endswith("Use another suite or a lower learning_rate.")
     assert "nan" not in sentence
 
 

@@ -242,8 +242,8 @@ def test_figures_of_papermill_are_in_the_page_of_nbconvert_without_a_network(
     opened = context.new_page()
     for path in (tmp_path / "out.html", export_html(tmp_path / "out.ipynb")):
         opened.goto(path.as_uri())
-        opened.locator("[role=img] .scatterlayer path.point").nth(5).wait_for(timeout=120_000)
-        labels = [one.get_attribute("aria-label") for one in opened.locator("[role=img]").all()]
+        opened.locator("[role=figure] .scatterlayer path.point").nth(5).wait_for(timeout=120_000)
+        labels = [one.get_attribute("aria-label") for one in opened.locator("[role=figure]").all()]
         assert labels == ["figure: one; </script>"] * 2
     context.close()
 

@@ -136,7 +136,7 @@ def kinds(texts: list[str], labels: list[str]) -> Phenomena:
         pd.DataFrame(rows, columns=[*_COLUMNS, "adjusted", "verdict"]),
         {labels[1]: shares[labels[0]]},
     )
-    return Phenomena(table, data, shares, bases, baseline=labels[0], alpha=0.05)
+    return Phenomena(table, data, shares, bases, baseline=labels[0])
 
 
 def test_hostile_text_is_text_in_every_view_and_axe_finds_no_fault_light_and_dark(

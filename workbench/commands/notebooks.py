@@ -93,7 +93,9 @@ def look(  # noqa: PLR0917
     if html:
         # An encoder takes seconds to minutes.
         echo(f"scores of {len(pairs):,} pairs by {', '.join(encoders)}")
-        compared = workbench.views.compare_systems(encoders, on, runs_root=runs, columns=roles)
+        scored = workbench.views.score_encoders(encoders, [on], columns=roles)
+        joined = workbench.systems.join_systems(scored.values())
+        compared = workbench.systems.compare_scores(joined)
         explorer = workbench.views.PairExplorer(compared.scores.first, pairs)
         head = workbench.views.comparison_html(compared)
         with reraise_os_error(html, "another --html FILE"):

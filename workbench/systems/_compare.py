@@ -4,6 +4,7 @@ Systems are compared on the pairs, or queries, that all of them have."""
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -104,13 +105,22 @@ def compare_scores(
         # The source of pairs says which scale of gold was guessed.
         parts = re.split("[;,] ", of_suite.source)
         notes += [f"{suite}: {part}" for part in parts if "is a guess" in part]
-    metrics = {name: metrics_of(own[0]) for name, own in systems.items()}
+    metrics = {
+        (name, place): metrics_of(report)
+        for name, own in systems.items()
+        for place, report in enumerate(own)
+    }
     pairs = _join_reports(
         systems, lambda report: extract_table(report, "scores").set_index(_KEY)[_VALUES]
     )
     for suite in suites or scored:
-        having = {name: own for name, own in systems.items() if suite in metrics[name]}
-        items, left_out = _common_items(suite, having, pairs)
+        # Of several seeds some may lack the suite.
+        scored_by = [key for key, of_report in metrics.items() if suite in of_report]
+        having: dict[str, list[Any]] = defaultdict(list)
+        for name, place in scored_by:
+            having[name].append(systems[name][place])
+        is_scored = [column[:2] in scored_by for column in pairs.columns]
+        items, left_out = _common_items(suite, having, pairs.loc[:, is_scored])
         if left_out:
             notes.append(f"{suite}: {items.kind} left out, not scored by every system: {left_out}")
         measured = _measure(having, items, samples)
@@ -119,7 +129,7 @@ def compare_scores(
             row |= dict.fromkeys(_DIFFERENCE, math.nan)
             if name != base and base in measured:
                 row |= _difference_columns(system, measured[base], items, samples)
-            of_suite = metrics[name][suite]
+            of_suite = metrics_of(system.reports[0])[suite]
             rows.append(row | {key: of_suite[key] for key in _SHOWN if key in of_suite})
     table = pd.DataFrame(rows)
     adjusted = holm(table["p_value"])
@@ -147,7 +157,7 @@ def _common_items(suite: str, systems: _Reports, pairs: Any) -> tuple[_Items, in
     of_suites = [metrics_of(own[0])[suite] for own in systems.values()]
     sets = AVERAGES.get(suite, [suite])
     is_of_suite = pairs.index.isin(sets, level="suite")
-    common, left_out = _complete(pairs.loc[is_of_suite, [*systems]])
+    common, left_out = _complete(pairs.loc[is_of_suite])
     if len(common):
         scores = common.xs("predicted", axis=1, level=2)
         gold = _common_gold(suite, common.xs("gold", axis=1, level=2))

@@ -39,7 +39,7 @@ class SystemScores:
     @property
     def suites(self) -> list[str]:
         """The suites that a system was scored on."""
-        metrics = [metrics_of(own[0]) for own in self.reports.values()]
+        metrics = [metrics_of(report) for own in self.reports.values() for report in own]
         return list(dict.fromkeys(suite for of_system in metrics for suite in of_system))
 
     @property

@@ -63,6 +63,7 @@ from workbench.views.system_sources import (
     comparison_html as comparison_html,
     comparison_page as comparison_page,
     read_systems as read_systems,
+    score_encoders as score_encoders,
     score_scatter as score_scatter,
 )
 from workbench.views.watched import WatchedRanking as WatchedRanking

@@ -19,6 +19,12 @@ from workbench.views import run_tables
 from workbench.views.run_tables import BEFORE, read_or_warn
 from workbench.views.system_sources import runs_by_seed
 
+# What a verdict says -> what to try.
+_ADVICE = {
+    "worse than": "Try a lower learning_rate, fewer epochs, or more training data.",
+    "No clear difference": "Try more training data, more epochs or more test pairs.",
+    "cannot be compared": "Use another suite or a lower learning_rate.",
+}
 # Of a table without rows.
 _COLUMNS = ["suite", "system", "measure", "seeds", "difference", "adjusted"]
 
@@ -107,7 +113,7 @@ def smallest_differences(row: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def compare_with_start(run: Run) -> str:
-    """Return a sentence on whether the run is better than its start.
+    """Return a sentence on whether the run is better than its start, and what to try if it is not.
 
     It is about an average of sets, or the first suite of the run.
 
@@ -121,27 +127,12 @@ def compare_with_start(run: Run) -> str:
         return f"It is its start: no step was better on dev, so that the start is kept. {advice}"
     metrics = run.metrics()
     suite = next((average for average in AVERAGES if average in metrics), next(iter(metrics)))
-    systems = {BEFORE: [_read_stage(run, BEFORE)], "after": [run]}
-    row: Any = compare_scores(SystemScores(systems), suites=[suite]).table.iloc[-1]
-    # Value may be a number: the interval needs most resamples to have a correlation.
-    if math.isnan(row["difference_low"]):
-        cause = "all gold scores, or all scores of an encoder, are equal or differ too little"
-        return (
-            f"Not comparable with its start on {suite}: {cause}. Use another suite or a "
-            "lower learning_rate."
-        )
-    value, low, high = 100 * row[["difference", "difference_low", "difference_high"]]
-    text = (
-        f"its start on {suite}: {value:+.1f} {row['measure']} x 100, 95% interval {low:+.1f} to "
-        f"{high:+.1f}."
-    )
-    if low > 0:
-        return f"Better than {text}"
-    if high < 0:
-        return f"Worse than {text} Try a lower learning_rate, fewer epochs, or more training data."
-    return (
-        f"Not clearly different from {text} Try more training data, more epochs or more test pairs."
-    )
+    systems = {"its start": [_read_stage(run, BEFORE)], run.config.method: [run]}
+    verdicts = compare_scores(SystemScores(systems), suites=[suite]).verdicts()
+    undefined = "The two cannot be compared: all gold scores, or all scores of one, are equal."
+    verdict = next(iter(verdicts), undefined)
+    advice = next((text for word, text in _ADVICE.items() if word in verdict), "")
+    return f"{verdict} {advice}".strip()
 
 
 def _starts(runs: pd.DataFrame) -> list[_StageReport]:

@@ -297,16 +297,12 @@ def score_intervals(compared: SystemComparison) -> Figure:
     if table.empty:
         return _empty_figure("No finished runs yet")
     numbers: Any = 100 * table[["value", "low", "high"]]
-    value = numbers["value"]
-    row = "suite" if table["suite"].nunique() > 1 else "system"
-    shown = table.assign(
-        row=tick_names(list(table[row]), 24),
+    shown = numbers.assign(
+        row=tick_names(list(table["suite"] + ": " + table["system"]), 24),
         system=tick_names(list(table["system"]), 24),
-        value=value,
-        above=numbers["high"] - value,
-        below=value - numbers["low"],
+        above=numbers["high"] - numbers["value"],
+        below=numbers["value"] - numbers["low"],
     )
-    rows = shown["row"].unique()
     figure = px.scatter(
         shown,
         x="value",
@@ -314,25 +310,15 @@ def score_intervals(compared: SystemComparison) -> Figure:
         color="system",
         error_x="above",
         error_x_minus="below",
-        category_orders={"row": rows},
+        category_orders={"row": shown["row"]},
         color_discrete_sequence=COLOURS,
     )
-    figure.update_traces(
-        orientation="h", marker_size=8, hovertemplate="%{y}: %{x:.2f}<extra></extra>"
-    )
-    least = numbers.min(axis=None)
-    most = numbers.max(axis=None)
-    margin = 0.05 * (most - least) + 0.5
-    # Systems on the same suite are drawn below each other.
-    row_height = 15 + 20 * len(table) // len(rows)
+    figure.update_traces(marker_size=8, hovertemplate="%{y}: %{x:.2f}<extra></extra>")
     return laid_out(
         figure,
         "Scores with 95% intervals",
-        height=140 + len(rows) * row_height,
+        height=140 + 35 * len(table),
         xaxis_title="score x 100",
-        xaxis_range=[least - margin, most + margin],  # grouped dots would begin at 0
-        scattermode="group",
-        legend_title="",
         yaxis_title="",
         yaxis_automargin=True,
     )

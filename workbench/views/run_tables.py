@@ -55,7 +55,7 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
         if name in metrics:
             facts = row["facts"]
             values = {"encoder": row["settings"]["encoder"], "before": metrics[name].get("start")}
-            values |= {"ended": facts.get("ended", ""), "version": _suite_version(facts, name)}
+            values |= {"ended": facts.get("ended", ""), "version": suite_version(facts, name)}
             # An average has no pairs of its own: those of its sets are added up.
             sets = [metrics[part] for part in AVERAGES.get(name, [name]) if part in metrics]
             values["pairs"] = sum(of_set.get("n", 0) for of_set in sets)
@@ -226,7 +226,7 @@ def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
     return load_pairs(suite)
 
 
-def _suite_version(facts: Mapping[str, Any], suite: str) -> str:
+def suite_version(facts: Mapping[str, Any], suite: str) -> str:
     """Return the checksums of the sets of `suite` that the run with these facts was scored on."""
     inputs = facts.get("inputs", {})
     checksums = []

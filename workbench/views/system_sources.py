@@ -12,7 +12,7 @@ from workbench.data import Pairs, default_suite, load_pairs
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
 from workbench.files import set_name
-from workbench.runs import Run, read_row
+from workbench.runs import Run, is_finished, read_row
 from workbench.systems import (
     SystemComparison,
     SystemScores,
@@ -113,7 +113,7 @@ def read_systems(
             continue
         elif any(Path(name).rglob(_PREDICTIONS)):
             parts[label] = read_mteb(name, on=first_on)
-        elif runs := _runs_of(name, runs_root, {*map(set_name, on)}):
+        elif runs := _runs_of(name, runs_root, {*on}):
             # The label of a run depends on the others, so a name that was given is better.
             if isinstance(sources, Mapping) and len(runs) == 1:
                 runs = {label: next(iter(runs.values()))}
@@ -128,12 +128,16 @@ def read_systems(
             encoders[label] = name
     # Last, because they score the pairs that the other sources brought.
     if encoders:
-        parts |= _score_encoders(encoders, on, list(parts.values()), columns)
+        parts |= score_encoders(encoders, on, columns=columns, parts=list(parts.values()))
     return join_systems(parts[label] for label in sources_of if label in parts)
 
 
-def _score_encoders(
-    encoders: Mapping[str, str], on: Sequence[str], parts: list[SystemScores], columns: Any
+def score_encoders(
+    encoders: Mapping[str, str],
+    on: Sequence[str],
+    *,
+    columns: Any = None,
+    parts: Sequence[SystemScores] = (),
 ) -> dict[str, SystemScores]:
     """Return the scores of each encoder on the pairs of `on`, or on those of other systems."""
     for name in filter(os.path.isdir, encoders.values()):
@@ -217,12 +221,13 @@ def _score(label: str, source: Any, data: Datasets, columns: Any = None) -> Repo
 def _runs_of(name: str, root: str | Path, suites: set[str]) -> dict[str, list[Run]]:
     """Return label -> finished runs: those in a folder, of a label, or one; {} if there is none.
 
-    The label of an evaluated encoder is its name: if these suites were not evaluated, the name is
-    that of the encoder.
+    The label of an evaluated encoder is its name: if these suites were not evaluated, or are files,
+    whose content may be another one by now, the name is that of the encoder.
     """
     folder = Path(name)
-    if (folder / "config.json").is_file() and (folder / "metrics.json").is_file():
-        rows = [read_row(folder)]
+    if is_finished(folder):
+        # The folder of an encoder may have these files, too.
+        rows = [row for row in [read_row(folder)] if row["status"] == "finished"]
     # Any other folder may be that of an encoder, which has no runs.
     elif folder.is_dir():
         rows = run_tables.finished_rows(folder)
@@ -263,9 +268,17 @@ def _checked(run: Run) -> Run:
 
 
 def _reports(runs: list[Run], on: Sequence[str], columns: Any) -> list[Any]:
-    """Return the runs of a label, or the reports of their encoders on sets that a run lacks."""
-    names = {*map(set_name, on)}
-    if all(names <= run.metrics().keys() for run in runs):
+    """Return the runs of a label, or the reports of their encoders on data that a run lacks."""
+    if all(_has_scored(run, name, columns) for run in runs for name in on):
         return runs
     data = _datasets(on, (), columns)
     return [_score(str(run.path), run.path / "encoder", data, columns) for run in runs]
+
+
+def _has_scored(run: Run, name: str, columns: Any) -> bool:
+    """Return whether a run has scores of a set, or of a file with the content that it has now."""
+    if run_tables.suite_file(name) is None:
+        return set_name(name) in run.metrics()
+    # The file may have changed, or another one may have this name.
+    content = load_pairs(name, columns=columns).checksum
+    return run_tables.suite_version(run.facts(), set_name(name)) == content
