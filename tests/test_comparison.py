@@ -168,6 +168,28 @@ def test_on_several_suites_the_figure_has_a_row_for_each(tmp_path: Path):
     assert two["suite"].tolist() == ["stsb-test"] * 2 + ["sick-test"] * 2
 
 
+def test_of_several_seeds_some_may_lack_a_suite(tmp_path: Path):
+    for seed in (0, 1):
+        run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", seed, {}), 1.0)
+    write_run(tmp_path, CoSENTConfig.from_parameters("demo", 1, {}), 1.0)
+    metrics, scores = run.metrics(), run.scores()
+    for seed_and_method in (run, Run(next((tmp_path / "cosent").iterdir()))):
+        more = scores.assign(suite="other", predicted=-scores["predicted"])
+        own = seed_and_method.scores()
+        seed_and_method.write_evaluation(
+            seed_and_method.metrics() | {"other": metrics[SUITE] | {"spearman": -0.5}},
+            pd.concat([own, more], ignore_index=True),
+            seed_and_method.rankings(),
+        )
+    runs = views.finished_runs(tmp_path, SUITE)
+    table = views.compare_runs(runs, [], samples=20).table.set_index(["suite", "system"])
+    assert table.loc[(SUITE, "simcse"), "seeds"] == 2
+    assert table.loc[("other", "simcse"), "seeds"] == 1
+    assert table.loc[("other", "cosent"), "value"] == pytest.approx(
+        table.loc[("other", "simcse"), "value"]
+    )
+
+
 def test_a_run_is_compared_with_its_start_in_one_sentence(root: Path, tmp_path: Path):
     better = Run(next((root / "cosent").iterdir()))
     metrics = better.metrics(), better.metrics("before")

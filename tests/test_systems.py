@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,13 @@ from workbench.commands.app import app
 from workbench.config import SEVEN_STS, BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import Pairs
 from workbench.errors import DataError, SettingError
-from workbench.evaluation import RANKING_COLUMNS, Report, evaluate_model, report_pairs
+from workbench.evaluation import (
+    RANKING_COLUMNS,
+    Report,
+    evaluate_model,
+    extract_table,
+    report_pairs,
+)
 from workbench.metrics import average_ranks, hierarchical_interval, hierarchical_p
 from workbench.systems import SystemScores, compare_scores, join_systems
 
@@ -310,6 +317,44 @@ def test_the_name_of_an_encoder_is_that_encoder_where_its_run_lacks_the_set(tmp_
     assert found.table["suite"].tolist() == ["world-test"]
     stored = views.compare_systems(["world-encoder"], ["world-dev"], **options)
     assert stored.scores.pairs == {}, "its stored scores, without encoding"
+
+
+def test_stored_scores_of_a_file_that_has_changed_since_are_not_used(tmp_path: Path):
+    first = ["the dog runs", "a cat sleeps", "the sailor anchors the boat", "an old bird sings"]
+    second = ["a dog runs fast", "the cat naps", "a baker bakes bread", "the bird is old"]
+    file = tmp_path / "mine.csv"
+
+    def write(sentences: list[str]) -> None:
+        rows = zip(first, sentences, [4, 3, 0, 2], strict=True)
+        file.write_text(
+            "sentence1,sentence2,score\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows)
+        )
+
+    write(second)
+    config = BaselineConfig(encoder="world-encoder", suites=[str(file)], device="cpu")
+    evaluate_model(config, tmp_path / "runs")
+    write(second[::-1])
+    found = {
+        root: views.compare_systems(
+            ["world-encoder"], [str(file)], runs_root=tmp_path / root, samples=5
+        ).scores
+        for root in ("runs", "none")
+    }
+    assert len(found["runs"].pairs) == 1, "scored now"
+    stored, expected = (
+        extract_table(scores.first["world-encoder"], "scores")["predicted"].tolist()
+        for scores in found.values()
+    )
+    assert stored == pytest.approx(expected)
+
+
+def test_the_folder_of_an_encoder_that_has_a_metrics_json_is_an_encoder(
+    tiny_encoder: Path, tmp_path: Path
+):
+    folder = Path(shutil.copytree(tiny_encoder, tmp_path / "mine"))
+    (folder / "metrics.json").write_text('{"eval_loss": 1.0}')
+    found = views.compare_systems({"mine": folder}, ["ladders-all"], samples=5)
+    assert found.table["system"].tolist() == ["mine"]
 
 
 def test_a_difference_that_cannot_exist_is_not_called_detectable(pairs: Pairs):
