@@ -15,7 +15,6 @@ from written_runs import SUITE, write_run
 from workbench import views
 from workbench.commands.app import app
 from workbench.config import SimCSEConfig
-from workbench.errors import SettingError
 from workbench.execution import execute_lesson
 
 LESSONS = ["00_tour", "10_simcse", "11_rankcse", "17_lists", "30_failures"]
@@ -235,7 +234,7 @@ def test_the_last_wrong_answers_and_sheets_that_a_spreadsheet_has_changed(studen
     ]
     printed = call("board", students, "--suite", SUITE).output
     assert "n 2. Zero, Dan:\ndef f(x):\n    return x\n" in printed, "code keeps its lines"
-    with pytest.raises(SettingError, match="no such folder"):
+    with pytest.raises(FileNotFoundError, match="none"):
         call("board", students / "none")
 
 

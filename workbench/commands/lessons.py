@@ -1,6 +1,7 @@
 """The commands for a class: make, slides, share, board."""
 
 import io
+import signal
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -121,6 +122,8 @@ def share(
         if not codes:
             echo("This machine is in no network: join one, or open a phone's hotspot.")
         echo("Ctrl+C ends it.")
+        # It is the end that was meant, and no interruption.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
             IOLoop.current().start()
 
@@ -132,8 +135,6 @@ def print_board(
     html: Annotated[Path | None, Option(help="Write a page.")] = None,
 ) -> None:
     """Print who has answered which exercise, and the scores of all runs of a class."""
-    if not folder.is_dir():
-        raise SettingError(f"{folder}: no such folder; give one with a folder for each student")
     board = workbench.views.read_board(folder, suite)
     for table in (board.answers, board.runs):
         if len(table):
