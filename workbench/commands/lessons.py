@@ -140,8 +140,8 @@ def print_board(
         if len(table):
             print_table(table)
             echo("")
-    for row in board.wrong.itertuples():
-        echo(f"{row.exercise}, {row.name}:\n{row.answer}\n")
+    for exercise, name, answer in board.wrong.to_numpy():
+        echo(f"{exercise}, {name}:\n{answer}\n")
     for note in board.notes:
         echo(note)
     if html:

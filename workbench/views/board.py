@@ -76,7 +76,7 @@ def read_board(folder: str | Path, suite: str = "world-test") -> Board:
         without = [place.name for place in places if place.name not in {*names}]
         if without:
             notes.append(f"no {missing}: {', '.join(without)}")
-    again = scored[scored.duplicated(["method", "settings", "seed"])]["student"].unique()
+    again: Any = scored[scored.duplicated(["method", "settings", "seed"])]["student"].unique()
     if len(again):
         notes.append(f"left out, since another student has the same seed: {', '.join(again)}")
     answers["exercise"] = (answers["notebook"] + " " + answers["exercise"]).str.strip()
