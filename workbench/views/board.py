@@ -71,12 +71,12 @@ def read_board(folder: str | Path, suite: str = "world-test") -> Board:
         for root in {config.parents[2] for config in place.rglob("*-s*/config.json")}:
             runs.append(finished_runs(root, suite).assign(student=place.name))
     answers: Any = pd.concat(sheets)
-    scored = pd.concat(runs).sort_values("ended")
+    scored: Any = pd.concat(runs).sort_values("ended")
     for missing, names in (("answers", answers["folder"]), ("finished run", scored["student"])):
         without = [place.name for place in places if place.name not in {*names}]
         if without:
             notes.append(f"no {missing}: {', '.join(without)}")
-    again: Any = scored[scored.duplicated(["method", "settings", "seed"])]["student"].unique()
+    again = scored[scored.duplicated(["method", "settings", "seed"])]["student"].unique()
     if len(again):
         notes.append(f"left out, since another student has the same seed: {', '.join(again)}")
     answers["exercise"] = (answers["notebook"] + " " + answers["exercise"]).str.strip()
