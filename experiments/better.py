@@ -16,6 +16,7 @@ once per seed. Without --final nothing is tested. Every training is a row of dat
 import argparse
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from english import add_row, find_row, values_of
 from known import NAMES
 from methods import trained_run
 
+from workbench import Encoder, evaluate
 from workbench.config import SEVEN_STS, RankCSEConfig
 from workbench.data import load_data, load_pairs
 from workbench.files import project_path
@@ -170,7 +172,7 @@ def train(file: str, seed: int, options: argparse.Namespace) -> None:
     }
     if options.final:
         row |= values_of(run.scores())
-        before = values_of(run.scores("before"))
+        before = start_values(options.student)
         row["average of the start"] = before["average"]
         # Both have the same resamples of the pairs: what is kept is the gain on each.
         gains = numbers_in(row["resampled"]) - numbers_in(before["resampled"])
@@ -179,6 +181,12 @@ def train(file: str, seed: int, options: argparse.Namespace) -> None:
         row |= {name: 100 * values["spearman"] for name, values in run.metrics().items()}
     add_row(RESULTS, row)
     print(*key.values(), f"dev {row['dev']:.2f}", row.get("average"), flush=True)
+
+
+@cache
+def start_values(student: str) -> dict[str, Any]:
+    """Return `values_of` the student as it is; it is measured once."""
+    return values_of(evaluate(Encoder.from_pretrained(student).encode, SEVEN_STS).scores)
 
 
 def numbers_in(text: str) -> np.ndarray:
