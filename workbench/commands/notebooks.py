@@ -69,6 +69,7 @@ def look(  # noqa: PLR0917
 
     The default encoders are english-encoder and word overlap.
     """
+    from workbench import systems
     from workbench.checkpoints import find_checkpoint
     from workbench.views.encoders import WORDS, label_encoders
 
@@ -94,8 +95,7 @@ def look(  # noqa: PLR0917
         # An encoder takes seconds to minutes.
         echo(f"scores of {len(pairs):,} pairs by {', '.join(encoders)}")
         scored = workbench.views.score_encoders(encoders, [on], columns=roles)
-        joined = workbench.systems.join_systems(scored.values())
-        compared = workbench.systems.compare_scores(joined)
+        compared = systems.compare_scores(systems.join_systems(scored.values()))
         explorer = workbench.views.PairExplorer(compared.scores.first, pairs)
         head = workbench.views.comparison_html(compared)
         with reraise_os_error(html, "another --html FILE"):

@@ -129,7 +129,8 @@ def compare_scores(
             row |= dict.fromkeys(_DIFFERENCE, math.nan)
             if name != base and base in measured:
                 row |= _difference_columns(system, measured[base], items, samples)
-            of_suite = metrics_of(system.reports[0])[suite]
+            # Of its first seed that has the suite.
+            of_suite = metrics[next(key for key in scored_by if key[0] == name)][suite]
             rows.append(row | {key: of_suite[key] for key in _SHOWN if key in of_suite})
     table = pd.DataFrame(rows)
     adjusted = holm(table["p_value"])

@@ -112,16 +112,16 @@ def _describe_tries(marks: Any) -> str:
 
 
 def _so_far(runs: Any) -> pd.DataFrame:
-    """Return the runs of one setting, in order of their end, with the interval up to each."""
+    """Return the runs of one setting with the interval up to each; they are in their order."""
     settings = runs["method"] + " " + runs["settings"]
     is_usual = settings == settings.mode().max()
-    in_order = runs.assign(settings=settings)[is_usual].sort_values("ended")
+    usual = runs.assign(settings=settings)[is_usual]
     # A seed that two students trained is one observation.
-    table = in_order.drop_duplicates("seed", ignore_index=True)
+    table = usual.drop_duplicates("seed", ignore_index=True)
     scores = 100 * table["spearman"].astype(float)
     intervals = [seed_interval(scores[: count + 1]) for count in table.index]
-    columns = table[["student", "settings", "seed"]].assign(score=scores)
-    return columns.join(pd.DataFrame(intervals, columns=["mean", "low", "high"]))
+    table = table[["student", "settings", "seed"]].assign(score=scores)
+    return table.join(pd.DataFrame(intervals, columns=["mean", "low", "high"]))
 
 
 def board_page(path: str | Path, board: Board) -> Path:

@@ -34,8 +34,7 @@ class Vote {
     if (this.isNew) document.getElementById("status").scrollIntoView();
     this.isNew = false;
   }
-  update(lines) { // new targets come last, from the end of the alphabet, which gives nothing away
-    const targets = lines;
+  update(targets) { // distinct lines; new targets come last, from the end of the alphabet, which gives nothing away
     const added = targets.filter((line) => !this.order.includes(line)).sort().reverse();
     this.order = [...this.order.filter((line) => targets.includes(line)), ...added];
     this.button.setAttribute("aria-pressed", this.state !== "off");
