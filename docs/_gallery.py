@@ -38,6 +38,14 @@ WIDTH, HEIGHT = 848, 900  # pixels of an output in JupyterLab; a longer list is 
 DRAW = """(figure) => Plotly.newPlot("drawn", figure.data, {
     ...figure.layout, width: figure.layout.width || 820,
     paper_bgcolor: "white", plot_bgcolor: "white"}, {staticPlot: true})"""
+# A figure has titles of itself, its axes and its panels; a view says what it is first.
+WORDS = """() => {
+    const titles = "[class$=title], .annotation-text, .legendtext, figcaption, [aria-label]"
+    const found = [...document.querySelectorAll("#drawn :is(" + titles + ")")]
+    const words = found.map((one) => one.getAttribute("aria-label") || one.textContent)
+    const distinct = [...new Set(words.map((one) => one.trim()).filter(Boolean))]
+    const text = distinct.join("; ") || document.querySelector("#drawn").innerText
+    return text.replace(/\\s+/g, " ").slice(0, 300)}"""
 PAGE = """<!DOCTYPE html><meta charset="utf-8"><style>
     body {margin: 0; background: white; font: 13px/1.4 Helvetica, Arial, sans-serif}
     #drawn {display: inline-block; padding: 4px; max-width: 840px}</style>
@@ -140,11 +148,13 @@ def pictures(output: NotebookNode, page: Any) -> list[NotebookNode]:
 
 
 def image(page: Any, text: str) -> NotebookNode:
-    """Return an output with the image of what the page shows."""
+    """Return an output with the image of what the page shows, and words for who cannot see it."""
     box = page.locator("#drawn").bounding_box()
     size = {"x": 0, "y": 0, "width": min(box["width"], WIDTH), "height": min(box["height"], HEIGHT)}
     drawn = base64.b64encode(page.screenshot(clip=size, full_page=True)).decode()
-    return new_output("display_data", {"image/png": drawn, "text/plain": text[:200]})
+    words = page.evaluate(WORDS)
+    shown = {"image/png": drawn, "text/plain": text[:200]}
+    return new_output("display_data", shown, metadata={"image/png": {"alt": words}})
 
 
 def relative(text: str) -> str:
