@@ -11,7 +11,8 @@ near and distant for the teacher. Random sentences have nearly nothing to rank.
 
 The checkpoint is that with the highest mean of STS-B dev and SICK trial; the seven sets are tested
 once per seed. Without --final nothing is tested. Every training is a row of data/better.csv; with
---final the seeds are written into docs/results.md."""
+--final the seeds are written into docs/results.md. --average prints dev of averages of each seed's
+weights and the start's."""
 
 import argparse
 import re
@@ -35,6 +36,7 @@ from workbench.files import project_path
 from workbench.methods import RankCSE
 from workbench.methods.base import Batch
 from workbench.metrics import hierarchical_interval
+from workbench.runs import Run
 from workbench.teachers import draw_near
 
 RESULTS = project_path("data") / "better.csv"
@@ -43,6 +45,7 @@ KEY = ["student", "teacher", "batches", "rate", "temperature", "steps", "final"]
 NEIGHBOURHOOD = 8  # sentences: one that was drawn, and those that it brings
 MOST_WORDS, MOST_TOKENS = 28, 48
 EVAL_STEPS = 50
+SHARES = (0.25, 0.5, 0.75, 1.0)  # of the taught weights in an average
 # Kind -> the most sentences, and the sets that have them.
 SOURCES = {
     "news": (4_000, ["mrpc-train", "mrpc-test"]),
@@ -86,6 +89,7 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=0.1)
     parser.add_argument("--batches", default="neighbours", choices=["neighbours", "random"])
     parser.add_argument("--final", action="store_true", help="test the seven sets")
+    parser.add_argument("--average", action="store_true", help="weights with the start's, on dev")
     parser.add_argument("--runs", default="runs-better")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -93,7 +97,10 @@ def main() -> None:
         read_known(options.student, options.teacher)
     file = write_unlabelled(SOURCES, Path(options.runs) / "unlabelled.txt")
     for seed in options.seeds:
-        train(file, seed, options)
+        if options.average:
+            print_averages(file, seed, options)
+        else:
+            train(file, seed, options)
     if options.final:
         write_results()
 
@@ -134,6 +141,30 @@ def train(file: str, seed: int, options: argparse.Namespace) -> None:
     key |= {role: Path(key[role]).name for role in ("student", "teacher")}
     if find_row(RESULTS, key) is not None:
         return
+    run = taught(file, seed, options)
+    history = run.history()
+    best = history["dev_spearman"].idxmax()
+    row = key | {
+        "dev of the start": 100 * history["dev_spearman"].iloc[0],
+        "dev": 100 * history["dev_spearman"][best],
+        "step": int(history["step"][best]),
+        "seconds": float(history["seconds"].max()),
+    }
+    if options.final:
+        row |= values_of(run.scores())
+        before = start_values(options.student)
+        row["average of the start"] = before["average"]
+        # Both have the same resamples of the pairs: what is kept is the gain on each.
+        gains = numbers_in(row["resampled"]) - numbers_in(before["resampled"])
+        row["resampled"] = " ".join(f"{gain:.2f}" for gain in gains)
+    else:
+        row |= {name: 100 * values["spearman"] for name, values in run.metrics().items()}
+    add_row(RESULTS, row)
+    print(*key.values(), f"dev {row['dev']:.2f}", row.get("average"), flush=True)
+
+
+def taught(file: str, seed: int, options: argparse.Namespace) -> Run:
+    """Return the run of a seed, trained now if it is not finished."""
     config = RankCSEConfig.from_parameters(
         "distillation",
         seed,
@@ -157,30 +188,26 @@ def train(file: str, seed: int, options: argparse.Namespace) -> None:
     )
     in_neighbourhoods = options.batches == "neighbours"
     # The loss does not tell the two apart, so each has its own folder.
-    run = trained_run(
+    return trained_run(
         config,
         Path(options.runs) / options.batches,
         InNeighbourhoods if in_neighbourhoods else None,
     )
-    history = run.history()
-    best = history["dev_spearman"].idxmax()
-    row = key | {
-        "dev of the start": 100 * history["dev_spearman"].iloc[0],
-        "dev": 100 * history["dev_spearman"][best],
-        "step": int(history["step"][best]),
-        "seconds": float(history["seconds"].max()),
-    }
-    if options.final:
-        row |= values_of(run.scores())
-        before = start_values(options.student)
-        row["average of the start"] = before["average"]
-        # Both have the same resamples of the pairs: what is kept is the gain on each.
-        gains = numbers_in(row["resampled"]) - numbers_in(before["resampled"])
-        row["resampled"] = " ".join(f"{gain:.2f}" for gain in gains)
-    else:
-        row |= {name: 100 * values["spearman"] for name, values in run.metrics().items()}
-    add_row(RESULTS, row)
-    print(*key.values(), f"dev {row['dev']:.2f}", row.get("average"), flush=True)
+
+
+def print_averages(file: str, seed: int, options: argparse.Namespace) -> None:
+    """Print dev of averages of the start's weights and the taught ones; nothing is tested."""
+    student = Encoder.from_pretrained(options.student)
+    before = {name: value.clone() for name, value in student.state_dict().items()}
+    run = taught(file, seed, options)
+    after = Encoder.from_pretrained(str(run.path / "encoder")).state_dict()
+    for share in SHARES:
+        student.load_state_dict(
+            {name: torch.lerp(before[name], after[name], share) for name in before}
+        )
+        metrics = evaluate(student.encode, ["stsb-dev", "sick-trial"]).metrics
+        dev = 100 * np.mean([values["spearman"] for values in metrics.values()])
+        print(f"seed {seed}, {share:.0%} of the taught weights: dev {dev:.2f}", flush=True)
 
 
 @cache

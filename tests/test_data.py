@@ -184,11 +184,35 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
 }
 # File -> its content, and a pattern of the refusal.
 REFUSED: dict[str, tuple[str | bytes, str]] = {
+    "lists of pandas.csv": (
+        "query,pos,neg\na,\"['b', 'c']\",\"['d']\"\n",
+        "pos has lists that are written as text",
+    ),
+    "ids.csv": (
+        "question_id,question,answer\n1001,a,b\n1002,c,d\n",
+        "score is larger for closer texts .*score=NAME",
+    ),
+    "year.csv": ("title,abstract,year\na,b,1999\nc,d,2001\n", "score=NAME"),
+    "distance.csv": ("text_a,text_b,cosine_distance\na,b,0.1\nc,d,0.7\n", "score=NAME"),
+    "rank.csv": ("query,document,rank\na,b,1\nc,d,2\n", "score=NAME"),
+    "no header.csv": ("a cat,a dog,1.0\nrain,it rains,4.5\n", "is the first line a header"),
+    "no header.tsv": ("a cat\ta dog\t1\nrain\tit rains\t4\n", "is the first line a header"),
+    "thousands.tsv": (
+        "text1\ttext2\tscore\na\tb\t1,200\nc\td\t12,000\n",
+        "line 2: score is '1,200', not a finite number",
+    ),
+    "header again.csv": (
+        "anchor,positive,negative\na,b,c\nanchor,positive,negative\nd,e,f\n",
+        "line 3: .*again",
+    ),
     "half known.csv": (
-        "Query,Product,Relevance,Year\na,b,1,2001\n",
+        "Query,Product,Relevance,Stock\na,b,1,2001\n",
         "sentence1 = Query.*--columns sentence1=Query,sentence2=",
     ),
-    "header twice.csv": (f"{HEADER}a,b,1\n{HEADER}", "line 3: score is 'score'"),
+    "header twice.csv": (
+        f"{HEADER}a,b,1\n{HEADER}",
+        "line 3: the header stands here again; remove",
+    ),
     "names twice.csv": ("sentence1,sentence1,score\na,b,1\n", "a column name is repeated"),
     "unquoted comma.csv": (f"{HEADER}a,b,1\nc, d,e,2\n", "3 fields in line 3, saw 4; .* in quotes"),
     "decimal comma in quotes.csv": (
@@ -590,7 +614,7 @@ LOOSE = [
         ("wording", "answer", "points"),
     ),
     ("x,query,n", ["a cat,a dog,1", "rain,it rains,4"], ("query", "x", "n")),
-    ("text,author,year", ["a cat,Ann,1999", "rain,Bob,2001"], ("text", "author", "year")),
+    ("text,author,stars", ["a cat,Ann,3", "rain,Bob,4"], ("text", "author", "stars")),
 ]
 
 
@@ -698,7 +722,7 @@ def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Pa
         "sentence"
     )
     assert back.to_dict("list") == kept
-    with pytest.raises(DataError, match="'sentence' is a column that was not read"):
+    with pytest.raises(DataError, match="remove there what is called sentence or"):
         write_split(
             split(Sentences.from_frame(kept, columns={"sentence": "label"})), tmp_path / "refused"
         )
@@ -706,13 +730,50 @@ def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Pa
         split(pairs, dev=0.5, test=0.5)
 
 
+@pytest.mark.parametrize(
+    ("header", "row", "columns"),
+    [
+        # Another column could be the gold of the parts.
+        ("sentence1,sentence2,score,gold", "{0},{1},{2},{3}", {"score": "score"}),
+        ("sentence1,sentence2,score,label", "{0},{1},{2},{3}", {"score": "score"}),
+        # Quotes that belong to a text, and names of several lines.
+        ("question,answer,score,meta", '"""Yes {0}""",{1},{2},"{{""lang"": """"}}"', None),
+        ('question,answer,score,"width ("")"', '" ""{0}""",{1},{2},1', None),
+        ('sentence1,sentence2,score,"remark\n(internal)"', "{0},{1},{2},x", None),
+    ],
+)
+def test_parts_are_read_as_they_were_split(
+    header: str, row: str, columns: dict[str, str] | None, tmp_path: Path
+) -> None:
+    lines = [row.format(f"one {n}", f"two {n}", n % 5, 4 - n % 5) for n in range(12)]
+    (tmp_path / "mine.csv").write_text("\n".join([header, *lines, ""]))
+    data = load_data(tmp_path / "mine.csv", columns=columns)
+    parts = split(data, dev=0.3, test=0.3)
+    for written, part in zip(write_split(parts, tmp_path), parts.values(), strict=True):
+        back = load_data(written)
+        assert (back.kind, rows(back), back.extra) == (part.kind, rows(part), part.extra)
+
+
+def test_parts_that_would_be_read_as_another_kind_are_not_written(tmp_path: Path) -> None:
+    lines = [f"a {n},b {n},c {n},{n}\n" for n in range(12)]
+    (tmp_path / "mine.csv").write_text("anchor,positive,negative,score\n" + "".join(lines))
+    roles = {"anchor": "anchor", "positive": "positive", "negative": "negative"}
+    parts = split(load_data(tmp_path / "mine.csv", columns=roles), dev=0.3, test=0.3)
+    with pytest.raises(DataError, match=r"\(score\) its parts would be read otherwise"):
+        write_split(parts, tmp_path / "parts")
+    assert not (tmp_path / "parts").exists()
+
+
 def test_files_are_checked_and_reported_with_what_two_of_them_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = Pairs.from_lists(["a", "b", "c", "c"], ["b", "a", "d", "c"], [1, 0.5, 0, 0], name="one")
     assert {"4 rows of pairs", "3 queries (first sentences)", "duplicate rows: 1"} <= {*report(one)}
-    counts = {"empty sentences: 1", "sentences of more than 64 words (training cuts them): 1"}
-    assert counts <= {*report(Sentences.from_lists(["a", "", "word " * 70]))}
+    counts = {
+        "empty sentences (also nan, None, N/A): 3",
+        "sentences of more than 64 words (training cuts them): 1",
+    }
+    assert counts <= {*report(Sentences.from_lists(["a", "", "word " * 70, "NaN", "\u200b"]))}
     other = Pairs.from_lists(["d", "e"], ["c", "f"], [0, 1])
     assert overlaps({"train": one, "test": other}) == ["train and test share 1 rows, 2 sentences"]
     same = overlaps({"train": one, "dev": replace(one, gold=one.gold / 2)})

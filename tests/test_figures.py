@@ -13,9 +13,6 @@ import pytest
 
 from workbench import views
 from workbench.config import SimCSEConfig
-from workbench.data import load_pairs, load_sentences
-from workbench.encoder import Encoder
-from workbench.methods.rank_mixture import RankMixture, neighbour_table
 from workbench.runs import Run
 from workbench.systems import SystemComparison, SystemScores
 from workbench.views import LiveCurve
@@ -72,18 +69,6 @@ def test_every_pair_is_in_its_band_of_gold():
     assert [list(violin.x) for violin in figure.data] == [bands, ["2 to 3", "2 to 3"]]
     with pytest.raises(ValueError, match="under narrow; there are: s"):
         views.cosine_by_gold({"wide": wide, "narrow": narrow.assign(suite="t")}, "s")
-
-
-def test_neighbours_that_a_pair_shares_are_near_to_both_sentences():
-    corpus, pairs = load_sentences("world").sentences[:50], load_pairs("world-dev", limit=20)
-    encode = Encoder.from_pretrained("world-encoder").encode
-    encoded = encode(corpus)
-    table = neighbour_table(RankMixture(encode, corpus, weight=1.0), pairs)
-    for side1, side2, shared in zip(pairs.sentence1, pairs.sentence2, table["shared"], strict=True):
-        nearest = [
-            set(np.argsort(-(encoded @ encode(text)).numpy())[:6]) for text in (side1, side2)
-        ]
-        assert shared == len(nearest[0] & nearest[1])
 
 
 def test_a_sentence_has_one_colour_on_every_map():

@@ -175,7 +175,7 @@ def test_what_is_read_alike(tmp_path: Path, run: str):
         (RUN.replace("0.5", "0,5"), "line 2: not .* with a finite score"),
         ("\n" + RUN.replace("0.5", "high"), "line 3: not .* with a finite score"),
         (RUN + "q1 Q0 d1 3 0.1 bm25\n", "line 5: .*a document of its query for the second time"),
-        (RUN.replace("q", "topic-"), r"no query of the runs is judged in \S+judged.qrels; give"),
+        (RUN.replace("q", "topic-"), r"no query of bm25 is judged in \S+judged.qrels; give"),
     ],
 )
 def test_a_wrong_run_is_refused_with_its_line(tmp_path: Path, run: str, message: str):
@@ -252,7 +252,7 @@ def test_the_layout_of_beir_gives_texts_and_the_name_of_the_suite(tmp_path: Path
     assert texts == {"d1": "Owls hunt at night", "d2": "Gulls", "d3": "d3", "d9": "d9"}
     assert [*dict.fromkeys(table["query"])] == ["who hunts at night?", "q2"]
     qrels.write_text("query-id\tcorpus-id\tscore\n")
-    with pytest.raises(DataError, match=r"no query of the runs is judged in .*test\.tsv"):
+    with pytest.raises(DataError, match=r"no query of bm25 is judged in .*test\.tsv"):
         read_runs([run], qrels)
     qrels.write_text("q1 d1 1\n")
     queries.write_text('{"id": "q1", "text": "who?"}\n')

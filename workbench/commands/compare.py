@@ -41,8 +41,11 @@ def compare(
     tests after Holm's correction, and the smallest detectable difference.
     """
     # Refused before an encoder is loaded, which may take minutes.
+    sources = {Path(name).resolve() for name in [*systems, *(on or [])]}
     for path in filter(None, [html, latex, csv]):
-        if not path.absolute().parent.is_dir() or str(path) in systems:
+        place = path.resolve()
+        # A file in a folder that is a source would be one of its files.
+        if not place.parent.is_dir() or not sources.isdisjoint([place, place.parent]):
             raise SettingError(
                 f"{path} cannot be written: give a file in a folder that exists, which is no source"
             )

@@ -48,21 +48,17 @@ def check_data(
     print_table(table.drop(columns="problem"))
     for problem in filter(None, table["problem"]):
         echo(problem)
-    own: Any = table[table["status"] == "own file"]
     sets = {}
-    for name in own["name"]:
+    for name in table.loc[table["status"] == "own file", "name"]:
         sets[name] = workbench.data.load_data(name, columns=roles, scale=scale)
     print_reports(sets)
     # With several files it is not clear which of them is to be trained on.
-    if len(own) == 1:
-        options = []
-        if columns:
-            options += ["--columns", columns]
+    if len(sets) == 1:
+        options = ["--columns", columns] if columns else []
         if scale:
             options += ["--scale", *map(str, scale)]
-        (name,) = own["name"]
-        (kind,) = own["kind"]
-        lines = workbench.data.training_commands(name, kind, options=shlex.join(options))
+        [(name, data)] = sets.items()
+        lines = workbench.data.training_commands(name, data.kind, options=shlex.join(options))
         echo("\n" + "\n  ".join(lines))
     if names and workbench.data.unusable(table):
         raise Exit(1)

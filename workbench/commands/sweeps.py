@@ -130,7 +130,10 @@ def read_words(words: list[str], runs_root: str) -> dict[str, Any]:
     for name, values in overrides_of(settings, runs_root).items():
         method, _, key = name.rpartition(".")
         try:
-            grids[method][key] = workbench.sweeps.load_yaml(f"[{values}]")
+            grids[method][key] = workbench.sweeps.load_yaml(
+                # One choice of columns has commas itself.
+                f"['{values}']" if key == "columns" else f"[{values}]"
+            )
         except (KeyError, yaml.YAMLError):
             raise SettingError(
                 f"{name}={values} cannot be read; add METHOD to the methods; put a text "

@@ -1,5 +1,6 @@
 """Facts about data sets and files: whether they can be read, what they hold, what two share."""
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from itertools import chain, combinations
@@ -10,12 +11,15 @@ import pandas as pd
 
 from workbench.data._catalogue import CATALOGUE, TRANSFER, find_set
 from workbench.data._loading import kinds_of, load_data, local_root
-from workbench.data._roles import Columns, Scale
+from workbench.data._roles import ROLES, Columns, Scale, kinds_of_table, match_columns
 from workbench.data._sets import AnySet, LabelledSentences, Pairs
-from workbench.data._tables import own_file, write_table
+from workbench.data._tables import Table, own_file, write_table
 from workbench.errors import DataError
 from workbench.files import PACKAGE, Facts, set_name
 from workbench.metrics import FEWEST_TARGETS, ranking_groups
+
+# An empty text, spaces (also without a width), and what programs write for no value.
+_MISSING = re.compile(r"[\s\u200b\ufeff]*(nan|none|null|#?n/?a|#ref!|<na>)?\s*", re.IGNORECASE)
 
 
 def describe(name: str) -> Facts:
@@ -101,7 +105,7 @@ def report(data: AnySet) -> list[str]:
     long = "sentences of more than 64 words (training cuts them)"
     counts = {
         "duplicate rows": len(rows) - len(set(rows)),
-        "empty sentences": sum(not text.strip() for text in texts),
+        "empty sentences (also nan, None, N/A)": len(list(filter(_MISSING.fullmatch, texts))),
         long: sum(len(text.split()) > 64 for text in texts),
     }
     remarks = [f"{what}: {number}" for what, number in counts.items() if number]
@@ -159,13 +163,22 @@ def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
     for path, data in zip(paths, parts.values(), strict=True):
         names = data.sides if len(data.sides) > 1 else ["sentence"]
         columns = dict(zip(names, data.texts, strict=True))
-        if isinstance(data, Pairs):  # the header has the scale
-            columns[f"score ({data.scale_text})"] = list(map(repr, data.gold.tolist()))
+        if isinstance(data, Pairs):  # the header has the scale; no other score is preferred to gold
+            columns[f"gold ({data.scale_text})"] = list(map(repr, data.gold.tolist()))
         if isinstance(data, LabelledSentences):
             columns["label"] = [data.classes[label] for label in data.label]
-        for name in sorted(columns.keys() & data.extra.keys()):
+        # No other column must be read in the place of one of these.
+        written = Table(columns | data.extra, str(path), "")
+        is_same = columns.keys().isdisjoint(data.extra)
+        if is_same and data.kind in ROLES:
+            matches = match_columns(data.kind, written, None)
+            read = [found[0] for found in matches.values()]
+            is_same = read == [*columns] and kinds_of_table(written)[0] == data.kind
+        if not is_same:
             raise DataError(
-                f"{name!r} is a column that was not read as {name}; rename it in the file"
+                f"with the other columns of the file ({', '.join(data.extra)}) its parts would be "
+                f"read otherwise; rename or remove there what is called {', '.join(columns)} or "
+                "like another role of a set"
             )
-        write_table(path, columns | data.extra)
+        write_table(path, written.columns)
     return paths

@@ -18,8 +18,19 @@ Matches = dict[str, list[str]]  # role -> the columns that may have it, best fir
 ROLES: Mapping[Kind, Matches] = TABLES["columns"]
 # As in "similarity (0-5)", "score (0 to 5)" or "grade (0, 1, 2, 3)".
 _STATED_SCALE = re.compile(r"\(\s*(-?[\d.]+)(?:\s*,\s*[\d.]+)*\s*(?:to|-|–|,)\s*(-?[\d.]+)\s*\)")
-# Names of a column that only numbers or identifies the rows, as pandas and spreadsheets write it.
-_NUMBERING = re.compile(r"(row|pair)?(id|idx|index|nr|no|number)?|unnamed\d*")
+# Names of columns that are no score, unless a user says so: they number or identify the rows, as
+# pandas and spreadsheets write it; they are facts of a row; they are larger for what is further; or
+# the name is a number, as in a file without a header.
+_NO_SCORE = re.compile(
+    r"""((.*[\W_])?(row|pair|query|question|q|doc)?(idx?|index|nr|no|number)|row|unnamed.*)?
+    | (.*[\W_])?(year|month|day|date|time(stamp)?|fold|split|seed|cluster|group|topic|page|line)
+    | (.*[\W_])?(len(gth)?|count|votes?|price|version|age|size)
+    | (.*[\W_])?(dist(ance)?|rank(ing)?|position|error|loss|perplexity)
+    | [-+\d.,e]+""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# What pandas makes of a list.
+_LIST_AS_TEXT = re.compile(r"\[\s*(['\"].*['\"])?\s*\]", re.DOTALL)
 
 
 def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
@@ -71,6 +82,12 @@ def read_roles(
             several = " or ".join(map(repr, rivals))
             raise DataError(
                 f"{table.where}: {role} could be {several}; choose with --columns {role}=NAME"
+            )
+        first = next(filter(None, table.columns[column]), "")
+        if _LIST_AS_TEXT.fullmatch(first) and not table.has_lists(column):
+            raise DataError(
+                f"{table.where}: {column} has lists that are written as text; save it as .jsonl or "
+                ".parquet with the lists themselves, or with one text in a cell"
             )
         # Texts may well be numbers, if you say that they are texts.
         if role != "score" and column not in chosen_columns and table.is_numeric(column):
@@ -148,8 +165,8 @@ def _guess_pairs(table: Table, matches: Matches, chosen: Columns) -> Matches:
 
 
 def _split_by_type(table: Table) -> tuple[list[str], list[str]]:
-    """Return the columns of texts and those of numbers, without any that only numbers the rows."""
-    columns = [column for column in table.columns if not _NUMBERING.fullmatch(plain_name(column))]
+    """Return the columns of texts and those of numbers, without what is surely neither."""
+    columns = [column for column in table.columns if not _NO_SCORE.fullmatch(column)]
     numbers = list(filter(table.is_numeric, columns))
     return [column for column in columns if column not in numbers], numbers
 
@@ -167,8 +184,11 @@ def _missing_columns(table: Table, kind: Kind, matches: Matches) -> DataError:
     found = ", ".join(map(" = ".join, known.items()))
     problem = f"the columns are {have} (known: {found or 'none'})"
     rule = f"the roles of {kind} are {', '.join(matches)}"
-    if "NAME" in words[-1] and len(known) == 2:
-        rule = f"no method trains on pairs without a score or a negative; {rule}"
+    if "NAME" in words[-1] and kind != "sentences":
+        rule = (
+            "no method trains on pairs without a score or a negative; a score is larger for closer "
+            f"texts (is the first line a header?); {rule}"
+        )
     remedy = f"give --columns {','.join(words)} or other names, or rename columns in the file"
     return DataError(f"{table.where}: {problem}; {rule}: {remedy}")
 

@@ -44,6 +44,8 @@ _TABLE_LINE = re.compile(
     re.VERBOSE,
 )
 _DECIMAL_COMMA = re.compile(r"\s*(-?\d*,?\d+(e[+-]?\d+)?)?\s*", re.IGNORECASE)
+# May be thousands: "1,200", but not "0,125".
+_THOUSANDS = re.compile(r"\s*(-?([1-9]\d{0,2},\d{3}|\d+))?\s*")
 _HEADER_LINE = re.compile(
     r"sentences?|text|(sent\w*|text\w*|anchor|query|premise|question\w*|label|score|id)(,\w+)+",
     re.ASCII | re.IGNORECASE,
@@ -225,9 +227,10 @@ def _read_delimited(text: str, path: Path, ending: str) -> tuple[Texts, Sequence
     if stated:
         del records[1]
     columns, lines = _make_columns(records, path, delimiter)
-    # Where a comma does not separate cells, it may be that of a decimal.
+    # Where a comma does not separate cells, it may be that of a decimal. What may be one of
+    # thousands stays as it is, and is refused as a number.
     for name, texts in columns.items() if delimiter in ";\t" else ():
-        if all(map(_DECIMAL_COMMA.fullmatch, texts)):
+        if all(map(_DECIMAL_COMMA.fullmatch, texts)) and not all(map(_THOUSANDS.fullmatch, texts)):
             columns[name] = [text.replace(",", ".") for text in texts]
     return columns, lines
 
@@ -338,10 +341,12 @@ def _parse_quoted(text: str, path: Path, delimiter: str) -> Records:
 def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, Sequence[int]]:
     """Return the columns of records, the first of which names them, and the line of each row."""
     header = min(records)
-    names = [name.strip() for name in records.pop(header)]
+    names = [_one_line(name.strip()) for name in records.pop(header)]
     _require_distinct(names, f"{path}, line {header}")
     width = len(names)
     for line, record in records.items():
+        if width > 1 and [name.strip() for name in record] == names:
+            raise DataError(f"{path}, line {line}: the header stands here again; remove the line")
         if len(record) > width:
             raise DataError(
                 f"{path}: Expected {width} fields in line {line}, saw {len(record)}; put a field "
@@ -372,7 +377,7 @@ def table_of(source: Any, where: str, unit: str = "row") -> Table:
     frame: Any = source.to_pandas() if is_dataset else pd.DataFrame(source)
     if not frame.size:
         raise DataError(f"{where}: no rows, or no column")
-    names = list(map(str, frame.columns))
+    names = [_one_line(str(name)) for name in frame.columns]
     _require_distinct(names, where)
     frame = frame.astype(object).where(frame.notna(), "")
     cells = frame.set_axis(names, axis=1).to_dict("list")
@@ -408,7 +413,9 @@ def table_content(columns: Texts) -> bytes:
 
 
 def write_table(path: Path, columns: Texts) -> None:
-    """Write `columns` to a .tsv.gz; the same columns give the same bytes."""
+    """Write `columns` to a .tsv.gz, which `read_own` reads as they are.
+
+    The same columns give the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # Neither a name nor a time in the header of gzip, so that the bytes follow from the rows.
     with (
@@ -416,7 +423,13 @@ def write_table(path: Path, columns: Texts) -> None:
         new.open("wb") as handle,
         gzip.GzipFile("", "wb", 9, handle, mtime=0) as packed,
     ):
-        packed.write(table_content(columns))
+        content = table_content(columns)
+        if b'"' in content:  # then all fields are in quotes, and so is a header that shows it
+            quoted = pd.DataFrame(columns).to_csv(
+                sep="\t", index=False, quoting=csv.QUOTE_ALL, lineterminator="\n"
+            )
+            content = quoted.encode()
+        packed.write(content)
 
 
 def read_manifest(root: Path) -> dict[str, Facts]:

@@ -281,9 +281,10 @@ class Dense(nn.Sequential):
                 {name.removeprefix("linear."): value.float() for name, value in weights.items()}
             )
             activation = getattr(nn, settings.activation_function.rpartition(".")[2])()
-            linear(torch.zeros(1, width))  # fails for another width
+            # It fails for another width; an activation such as GLU gives half of its columns.
+            output = activation(linear(torch.zeros(1, width)))
         super().__init__(linear, activation)
-        self.width: int = linear.out_features
+        self.width: int = output.shape[1]
 
 
 class Normalize(nn.Module):
@@ -363,7 +364,7 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
         backend = tokenizer.backend_tokenizer
         steps = [Lowercase(), backend.normalizer]
         backend.normalizer = Sequence([step for step in steps if step is not None])
-    tokenizer.padding_side = tokenizer.truncation_side = "right"
+    tokenizer.padding_side = "right"
     return tokenizer
 
 

@@ -349,7 +349,7 @@ class Encoder(nn.Module):
     def _run_backbone(self, **inputs: Any) -> Sequence[Tensor]:
         """Return the hidden states that the pooling reads, the last layer's last."""
         reads_two = self.pooling in FIRST_LAYER
-        output = self.backbone(output_hidden_states=reads_two, **inputs)
+        output = self.backbone(output_hidden_states=reads_two, return_dict=True, **inputs)
         return output.hidden_states if reads_two else (output.last_hidden_state,)
 
     def encode(

@@ -206,27 +206,15 @@ def rank_premise(
     gain (RankEncoder sec. 5.5, table 2), does not predict it.
 
     The table has embeddings | rank vectors, and `attrs["caption"]` is the conclusion. Of the
-    sentences (distinct; a thousand are enough), with exact ranks: uniformity, and the standard
-    deviation of the products of all pairs. Of the corpus (10,000 take a minute): (sum l)^2 / sum
-    l^2 over the eigenvalues l of its covariance, the effective number of directions. Of scored
-    pairs: Spearman x 100 of the cosine and of eq. 2.
+    sentences (distinct; a thousand are enough), with exact ranks by the corpus (10,000 take a
+    minute): uniformity. Of scored pairs: Spearman x 100 of the cosine and of eq. 2.
     """
     mixture = RankMixture(embed, corpus, weight=1.0, device=device)
     vectors = embed(list(sentences), 64).to(device)
     embeddings = vectors.double().cpu().numpy()
     rank_rows = mixture.rank_part(vectors).double().cpu().numpy()
     plain, ranked = uniformity(embeddings), uniformity(rank_rows)
-    above = np.triu_indices(len(vectors), 1)
-    products = [(rows @ rows.T)[above] for rows in (embeddings, rank_rows)]
-    # The effective number of directions: d for a round cloud, 1 for a line.
-    covariance = corpus_covariance(mixture.corpus.rows).double().cpu()
-    directions = float(covariance.trace() ** 2 / covariance.square().sum())
-    measured: dict[str, Sequence[float]] = {
-        "uniformity": (plain, ranked),
-        **_TABLE_2,
-        "standard deviation of products": [values.std() for values in products],
-        "participation ratio of the corpus": [directions, np.nan],
-    }
+    measured: dict[str, Sequence[float]] = {"uniformity": (plain, ranked), **_TABLE_2}
     if pairs is not None:
         parts = mixture.parts(pairs.sentence1, pairs.sentence2)
         is_similar = similar_third(pairs.gold, pairs.score_range)
@@ -252,22 +240,3 @@ def _spearman_of_rows(pairs: Pairs, scores: Sequence[np.ndarray], rows: np.ndarr
     gold = pairs.gold[rows]
     values = [spearman_by_subset(gold, score[rows], subset, how=pairs.how) for score in scores]
     return [100 * value for value in values]
-
-
-def neighbour_table(mixture: RankMixture, pairs: Pairs, *, nearest: int = 100) -> pd.DataFrame:
-    """Return cosine | ranked | shared | gold for each pair.
-
-    These are both similarities, and the number of neighbours in common (fig. 6).
-
-    nearest: Number of corpus sentences that count as neighbours; at most a tenth of the corpus.
-    """
-    cosine, ranked = mixture.parts(pairs.sentence1, pairs.sentence2)
-    distinct, index = number_sentences(pairs.sentence1, pairs.sentence2)
-    vectors = mixture.embed(distinct, mixture.batch_size).to(mixture.corpus.rows.device)
-    lists = mixture.corpus.lists(vectors).cpu()
-    count = min(nearest, len(mixture.corpus) // 10 + 1)
-    neighbours = lists.topk(count, dim=1).indices
-    is_near = torch.zeros_like(lists, dtype=torch.bool).scatter_(1, neighbours, True)
-    shared = (is_near[index[0]] & is_near[index[1]]).sum(dim=1)
-    columns = {"cosine": cosine, "ranked": ranked, "shared": shared.numpy(), "gold": pairs.gold}
-    return pd.DataFrame(columns)

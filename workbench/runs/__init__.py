@@ -5,6 +5,7 @@ from workbench.runs._listing import (
     encoder_name as encoder_name,
     find_run as find_run,
     list_runs as list_runs,
+    main_suite as main_suite,
     needed_by as needed_by,
     read_row as read_row,
     read_rows as read_rows,

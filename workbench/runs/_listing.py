@@ -64,10 +64,10 @@ def list_runs(
     suites = set()
     main_suites = set()
     for row in rows:
-        main_suite = _main_suite(row["metrics"])
-        main_suites.add(main_suite)
+        of_row = main_suite(row["metrics"])
+        main_suites.add(of_row)
         values = _values_by_column(row, suites)
-        values["start"] = values.get(f"{main_suite}:start")
+        values["start"] = values.get(f"{of_row}:start")
         row.update(values | row)  # a setting never hides a fact of the run
     table: Any = pd.DataFrame(rows, dtype=object)
 
@@ -202,7 +202,7 @@ def _score_of(values: Facts) -> Facts:
     return {"score": float("nan" if value is None else value), "measure": measure}
 
 
-def _main_suite(metrics: Facts) -> str:
+def main_suite(metrics: Facts) -> str:
     """Return the suite that one number of a run is of: an average of sets, otherwise the first.
 
     "" if there is none.

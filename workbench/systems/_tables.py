@@ -178,7 +178,8 @@ def _read_rows(path: AnyPath, chosen: dict[str, str], *, has_gold: bool) -> pd.D
     if len(sides) == 2:
         rows[_TEXTS] = cells[sides].apply(tuple, axis=1)
     for gold in golds:
-        rows[_GOLD] = numbers[gold].round(4)
+        if not is_wrong[gold].any():  # words are not compared
+            rows[_GOLD] = numbers[gold].round(4)
         # Otherwise `load_pairs` takes another one of several.
         if len(matches["score"]) > 1:
             chosen["score"] = gold

@@ -100,11 +100,13 @@ def judge_runs(runs: Mapping[str, Any], qrels: AnyPath) -> SystemScores:
         suite = f"{folder.parent.name}-{suite}"
     joined = pd.concat({"": read_qrels(qrels), **runs}, axis=1).sort_index()
     has_query = joined.groupby(level=0).count() > 0
-    kept = has_query[has_query[""] & has_query[[*runs]].any(axis=1)]
-    if kept.empty:
-        raise DataError(
-            f"no query of the runs is judged in {qrels}; give runs and judgements of one set"
-        )
+    judged = has_query[has_query[""]]
+    for name in runs:
+        if not judged[name].any():
+            raise DataError(
+                f"no query of {name} is judged in {qrels}; give runs and judgements of one set"
+            )
+    kept = judged[judged[[*runs]].any(axis=1)]
     notes = [
         f"{count} queries are not in {name or suite}: those that are judged and in another run "
         "count as retrieving nothing, the others are left out"

@@ -8,12 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.data import AVERAGES
 from workbench.errors import SettingError, unknown_name
 from workbench.evaluation import RANKING_COLUMNS, Report
 from workbench.files import set_name
 from workbench.metrics import smallest_difference
-from workbench.runs import Run, read_row
+from workbench.runs import Run, main_suite, read_row
 from workbench.systems import SystemComparison, SystemScores, compare_scores
 from workbench.views import run_tables
 from workbench.views.run_tables import BEFORE, read_or_warn
@@ -125,8 +124,7 @@ def compare_with_start(run: Run) -> str:
     if run_tables.is_its_start(run):
         advice = "Try a lower learning_rate, more training data, or a teacher (rankcse)."
         return f"It is its start: no step was better on dev, so that the start is kept. {advice}"
-    metrics = run.metrics()
-    suite = next((average for average in AVERAGES if average in metrics), next(iter(metrics)))
+    suite = main_suite(run.metrics())
     systems = {"its start": [_read_stage(run, BEFORE)], run.config.method: [run]}
     verdicts = compare_scores(SystemScores(systems), suites=[suite]).verdicts()
     undefined = "The two cannot be compared: all gold scores, or all scores of one, are equal."

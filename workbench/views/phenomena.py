@@ -89,7 +89,8 @@ def phenomena(
     if isinstance(runs, SystemScores):
         systems = runs
         name = baseline or next(iter(runs.reports))
-        pairs = _pairs_of_systems(runs, str(suite))
+        # Those that came with the scores, otherwise those of this name.
+        pairs = systems.pairs.get(set_name(suite)) or load_pairs(suite)
     else:
         systems, name = systems_of_runs(runs, baseline)
         pairs = pairs_of(runs, suite) if isinstance(suite, str) else load_pairs(suite)
@@ -142,11 +143,6 @@ def _compare_shares(
         bases[label] = base.mean(axis=0)
         gaps[label] = (own - base)[:, :, 0]
     return shares, bases, gaps
-
-
-def _pairs_of_systems(systems: SystemScores, suite: str) -> Pairs:
-    """Return the pairs of a suite that came with the scores, otherwise those of this name."""
-    return systems.pairs.get(set_name(suite)) or load_pairs(suite)
 
 
 def _relation_table(pairs: Pairs, shares: Shares, gaps: Shares) -> Any:

@@ -143,7 +143,7 @@ def score_encoders(
     for name in filter(os.path.isdir, encoders.values()):
         find_checkpoint(name)  # another folder is refused before torch is loaded
     data = _datasets(on, parts, columns)
-    pairs = _pairs_of(data)
+    pairs = {suite: of_suite for suite, (_, of_suite) in data.items()}
     reports = {label: _score(label, name, data, columns) for label, name in encoders.items()}
     return {label: SystemScores({label: [report]}, pairs) for label, report in reports.items()}
 
@@ -205,10 +205,6 @@ def _datasets(on: Sequence[str], parts: Iterable[SystemScores], columns: Any) ->
     return {set_name(name): (name, load_pairs(name, columns=columns)) for name in on}
 
 
-def _pairs_of(data: Datasets) -> dict[str, Pairs]:
-    return {suite: pairs for suite, (_, pairs) in data.items()}
-
-
 def _score(label: str, source: Any, data: Datasets, columns: Any = None) -> Report:
     """Return the report of an encoder, or of scores; those by encoders of named sets are cached."""
     scored = {}
@@ -257,14 +253,8 @@ def runs_by_seed(label: str, rows: list[Any]) -> list[Run]:
     if different := ", ".join(sorted(several - {"base", "encoder"})):
         raise DataError(f"{label}: runs of different {different} have no mean; pass another folder")
     by_seed = sorted(rows, key=lambda row: row["seed"])
-    readable = [run_tables.read_or_warn(row["path"], _checked) for row in by_seed]
-    return [run for run in readable if run]
-
-
-def _checked(run: Run) -> Run:
-    """Return the run; RunError if its scores cannot be read."""
-    run.scores()
-    return run
+    paths = [row["path"] for row in by_seed]
+    return [Run(path) for path in paths if run_tables.read_or_warn(path, Run.scores) is not None]
 
 
 def _reports(runs: list[Run], on: Sequence[str], columns: Any) -> list[Any]:

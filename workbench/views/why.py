@@ -69,7 +69,8 @@ def word_effects(encoders: Sequence[CachedEncoder], sentences: Strings) -> pd.Da
 
     The cosine of a second target is subtracted. Columns: labels of the encoders; rows: side
     ("query", "target", "second target") and word; the first, of the side "all", has the cosine."""
-    require_at_most(_count_words(sentences), MOST_WORDS, "words", "shorten the sentences")
+    words = sum(len(_WORD.findall(sentence)) for sentence in sentences)
+    require_at_most(words, MOST_WORDS, "words", "shorten the sentences")
     # The first text is whole; each later one lacks one word of one sentence.
     names = [("all", "")]
     texts = [sentences]
@@ -104,10 +105,6 @@ def reasons_html(encoders: Sequence[CachedEncoder], sentences: Strings, *, name:
         # One scale for all sides and encoders, so that shades can be compared.
         largest=effects.abs().max(axis=None),
     )
-
-
-def _count_words(sentences: Strings) -> int:
-    return sum(len(_WORD.findall(sentence)) for sentence in sentences)
 
 
 def _leave_out(sentences: Strings) -> Iterator[tuple[str, str, list[str]]]:
