@@ -86,6 +86,10 @@ LAYERS: dict[str, tuple[Callable[[], list[Any]], dict[str, Any]]] = {
         lambda: [Normalize(), dense(32, 16, nn.Identity())],
         {"similarity_fn_name": "dot"},
     ),
+    "half of the columns": (
+        lambda: [dense(32, 24, nn.GLU()), dense(12, 8, nn.Identity()), Normalize()],
+        {},
+    ),
     "unit twice": (
         lambda: [dense(32, 24, nn.Tanh()), Normalize(), dense(24, 16, nn.GELU()), Normalize()],
         {},
@@ -164,6 +168,7 @@ UNREAD: dict[str, tuple[str, dict[str, Any]]] = {
         USAGE,
         {"prompts": {"sts": "x"}, "default_prompt_name": "passage"},
     ),
+    "truncation_side": ("tokenizer_config.json", {"truncation_side": "left"}),
     "processing_kwargs": (CUTS, {"processing_kwargs": {"text": {"max_length": 4}}}),
     "modality_config": (CUTS, {"modality_config": {"message": {"method": "forward"}}}),
     "transformer_task": (CUTS, {"transformer_task": "fill-mask"}),
@@ -540,6 +545,17 @@ def test_a_dense_layer_that_cannot_be_read_is_one_line(saved: Path, tmp_path: Pa
         saved, tmp_path / "parametric", DENSE, activation_function="torch.nn.Nothing"
     )
     assert "the Dense layer in" in refusal(parametric)
+
+
+def test_files_that_change_how_a_model_answers_are_read_as_sentence_transformer_reads_them(
+    saved: Path, tmp_path: Path
+) -> None:
+    folder = edited(saved, tmp_path / "copy", "config.json", return_dict=False)
+    # The length is not that of mpnet's file, which is not read.
+    edit(folder / CUTS, max_seq_length=12)
+    edit(folder / "sentence_mpnet_config.json", max_seq_length=3)
+    ours = Encoder.from_pretrained(folder, **FP32).encode(SENTENCES)
+    assert largest_difference(ours, embed(folder)) < TOLERANCE
 
 
 def test_the_pooling_flags_are_read_as_sentence_transformer_reads_them(

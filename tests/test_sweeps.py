@@ -389,6 +389,9 @@ def test_lists_quotes_and_objects_in_a_word_are_values(tmp_path: Path):
     assert grid["suites"] == [["a", "b"], ["c"]]
     assert grid["train"] == ["a,b.txt", "c.txt"]
     assert grid["revisions"] == [{"a/b": "01", "c/d": "1e5"}]
+    # A choice of columns has commas.
+    chosen = read_words(["cosent", "columns=sentence1=question,score=points"], ".")["grid"]
+    assert chosen["columns"] == ["sentence1=question,score=points"]
     for word in ("suites=[a", "train='a", "cosent.lr=1", "max_steps="):
         with pytest.raises(SettingError, match=word.partition("=")[0]):
             planned(["simcse", word], tmp_path)

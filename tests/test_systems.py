@@ -290,10 +290,22 @@ def test_the_command_prints_writes_and_refuses(tmp_path: Path):
 def test_files_that_cannot_be_written_and_runs_without_judgements_are_refused(tmp_path: Path):
     source = tmp_path / "scores.csv"
     source.write_text("sentence1,sentence2,gold,a,b\nx y,z,1,0.1,0.2\nu,v w,2,0.3,0.1\n")
-    for output in (str(tmp_path / "none" / "c.csv"), str(source)):
+    gold = tmp_path / "gold.csv"
+    gold.write_text(source.read_text())
+    folder = tmp_path / "systems"
+    folder.mkdir()
+    relative = str(tmp_path / "systems" / ".." / "scores.csv")
+    refused = [
+        ([str(source)], tmp_path / "none" / "c.csv"),
+        ([str(source)], source),
+        ([relative], source),
+        ([str(source), "--on", str(gold)], gold),
+        ([str(folder)], folder / "b.csv"),
+    ]
+    for words, output in refused:
         with pytest.raises(SettingError, match=r"cannot be written: give a file in a folder"):
             CliRunner().invoke(
-                app, ["compare", str(source), "--csv", output], catch_exceptions=False
+                app, ["compare", *words, "--csv", str(output)], catch_exceptions=False
             )
     run = tmp_path / "first.run"
     run.write_text("q1 Q0 d1 1 0.5 first\n")

@@ -92,6 +92,17 @@ def test_a_file_for_each_system_is_joined_by_id_whatever_the_order(tmp_path: Pat
     assert list(scores.pairs) == ["all"]
 
 
+def test_files_whose_gold_is_in_words_are_joined_by_their_texts(tmp_path: Path):
+    table = distinct(scored())
+    words = np.where(table["gold"] > table["gold"].median(), "True", "False")
+    for name, title in zip(SYSTEMS, "ab", strict=True):
+        own = table[["query", "target"]].assign(is_duplicate=words, score=table[name])
+        own.to_csv(tmp_path / f"{title}.csv", index=False)
+    scores = read_score_file([tmp_path / "a.csv", tmp_path / "b.csv"])
+    assert [*scores.reports] == ["a", "b"]
+    assert len(scores.pairs["a"]) == len(table)
+
+
 @pytest.mark.parametrize("has_gold", [False, True])
 def test_a_file_for_each_system_is_joined_by_texts(has_gold: bool, tmp_path: Path):
     table = distinct(scored())

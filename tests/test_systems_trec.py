@@ -229,6 +229,10 @@ def test_a_system_is_called_by_its_tags_or_else_by_its_file(tmp_path: Path):
     assert [*read_runs([one, one], qrels).reports] == ["bm25"]
     two.write_text(RUN.replace("bm25", "dense", 1))
     assert [*read_runs([one, two], qrels).reports] == ["bm25", "dense+bm25"]
+    # A run of another set is not worse, it is not comparable.
+    two.write_text(RUN.replace("q", "topic-").replace("bm25", "other"))
+    with pytest.raises(DataError, match=r"no query of other is judged"):
+        read_runs([one, two], qrels)
     (tmp_path / "more").mkdir()
     (same,) = write(tmp_path / "more", one=RUN)
     assert [*read_runs([one, same], qrels).reports] == [str(one), str(same)]

@@ -157,6 +157,7 @@ class OtherFile(BaseModel):
     architectures: list[str] = []
     auto_map: Any = None
     model_max_length: float | None = None
+    truncation_side: Literal["right"] = "right"  # an Encoder cuts nothing else
     weight_map: dict[str, str] = {}
     settings: Any = None
     files: dict[str, dict[str, Any] | None] = {}

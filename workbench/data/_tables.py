@@ -345,7 +345,7 @@ def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, 
     _require_distinct(names, f"{path}, line {header}")
     width = len(names)
     for line, record in records.items():
-        if width > 1 and [name.strip() for name in record] == names:
+        if width > 1 and record == names:
             raise DataError(f"{path}, line {line}: the header stands here again; remove the line")
         if len(record) > width:
             raise DataError(

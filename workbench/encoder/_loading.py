@@ -364,7 +364,7 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
         backend = tokenizer.backend_tokenizer
         steps = [Lowercase(), backend.normalizer]
         backend.normalizer = Sequence([step for step in steps if step is not None])
-    tokenizer.padding_side = "right"
+    tokenizer.padding_side = tokenizer.truncation_side = "right"
     return tokenizer
 
 
