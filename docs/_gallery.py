@@ -38,14 +38,16 @@ WIDTH, HEIGHT = 848, 900  # pixels of an output in JupyterLab; a longer list is 
 DRAW = """(figure) => Plotly.newPlot("drawn", figure.data, {
     ...figure.layout, width: figure.layout.width || 820,
     paper_bgcolor: "white", plot_bgcolor: "white"}, {staticPlot: true})"""
-# A figure has titles of itself, its axes and its panels; a view says what it is first.
+# A figure has titles of itself, its axes and its panels; a drawing and an image have words of their
+# own; of a view these are few, and what it says follows.
 WORDS = """() => {
-    const titles = "[class$=title], .annotation-text, .legendtext, figcaption, [aria-label]"
-    const found = [...document.querySelectorAll("#drawn :is(" + titles + ")")]
-    const words = found.map((one) => one.getAttribute("aria-label") || one.textContent)
-    const distinct = [...new Set(words.map((one) => one.trim()).filter(Boolean))]
-    const text = distinct.join("; ") || document.querySelector("#drawn").innerText
-    return text.replace(/\\s+/g, " ").slice(0, 300)}"""
+    const drawn = document.querySelector("#drawn")
+    const titles = "[class$=title], .annotation-text, .legendtext, figcaption, [aria-label], [alt]"
+    const found = [...drawn.querySelectorAll(titles)].map((one) =>
+        one.getAttribute("aria-label") || one.getAttribute("alt") || one.textContent)
+    const words = [...new Set(found.map((one) => one.trim()).filter(Boolean))].join("; ")
+    const whole = words.length < 40 ? words + " " + drawn.innerText : words
+    return whole.replace(/\\s+/g, " ").trim().slice(0, 300)}"""
 PAGE = """<!DOCTYPE html><meta charset="utf-8"><style>
     body {margin: 0; background: white; font: 13px/1.4 Helvetica, Arial, sans-serif}
     #drawn {display: inline-block; padding: 4px; max-width: 840px}</style>

@@ -375,6 +375,9 @@ def test_the_gallery_has_a_small_executed_copy_with_images(path: Path):
     # The tables of the papers are all that their notebook shows.
     assert ("image/png" in kinds) == (path.stem != "22_paper_tables")
     assert kinds <= {"image/png", "image/svg+xml", "text/html", "text/markdown", "text/plain"}
+    images = [item for item in outputs if "image/png" in item.get("data", {})]
+    # For who cannot see them.
+    assert all(item.metadata["image/png"]["alt"] for item in images)
     assert [cell.source for cell in code(read(copy))] == [
         cell.source for cell in code(read(path))
     ], "make gallery"
