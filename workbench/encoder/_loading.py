@@ -284,7 +284,7 @@ class Dense(nn.Sequential):
             # It fails for another width; an activation such as GLU gives half of its columns.
             output = activation(linear(torch.zeros(1, width)))
         super().__init__(linear, activation)
-        self.width: int = output.shape[1]
+        self.width = output.shape[1]
 
 
 class Normalize(nn.Module):

@@ -100,7 +100,7 @@ def judge_runs(runs: Mapping[str, Any], qrels: AnyPath) -> SystemScores:
         suite = f"{folder.parent.name}-{suite}"
     joined = pd.concat({"": read_qrels(qrels), **runs}, axis=1).sort_index()
     has_query = joined.groupby(level=0).count() > 0
-    judged = has_query[has_query[""]]
+    judged: Any = has_query[has_query[""]]
     for name in runs:
         if not judged[name].any():
             raise DataError(
