@@ -269,7 +269,7 @@ def write_results() -> None:
             f"seeds), {share} of the distance between the two: [the command and every seed]"
             "(docs/results.md#one-of-them-made-better-without-labels)."
         )
-        texts[project / "README.md"] = textwrap.fill(sentence, 100) + "\n"
+        texts[project / "README.md"] = textwrap.fill(sentence, 100, break_on_hyphens=False) + "\n"
     lines.append(line_of(teacher, known.loc[teacher, columns], f"{distance:+.2f}", ""))
     texts[project / "docs" / "results.md"] = "\n".join(lines) + "\n"
     for page, text in texts.items():
