@@ -102,6 +102,12 @@ OF_LISTS: Losses = SIMCSE | {
 }
 OF_PAIRS: Losses = {
     "CoSENT": ("cosent", {"batch_size": 32}, [{"scale": 20.0}, {"scale": 50.0}]),
+    # The control of the two that read values, if these choose the smaller batch and so more steps.
+    "CoSENT, smaller batches": (
+        "cosent",
+        {"batch_size": 16},
+        [{"scale": 20.0}, {"scale": 50.0}],
+    ),
     "rank_kl": (
         "cosent",
         {"objective": "rank_kl", "batch_size": 32},

@@ -195,6 +195,10 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "year.csv": ("title,abstract,year\na,b,1999\nc,d,2001\n", "score=NAME"),
     "distance.csv": ("text_a,text_b,cosine_distance\na,b,0.1\nc,d,0.7\n", "score=NAME"),
     "rank.csv": ("query,document,rank\na,b,1\nc,d,2\n", "score=NAME"),
+    "numbered.csv": ("#,first_x,second_x\n1,a,b\n2,c,d\n", "score=NAME"),
+    "numbers.csv": ("Nr.,first_x,second_x\n1,a,b\n2,c,d\n", "score=NAME"),
+    "range of a distance.csv": ("a_x,b_x,distance (0-1)\na,b,0.1\nc,d,0.7\n", "score=NAME"),
+    "three decimals.tsv": ("a_x\tb_x\tmean\na\tb\t3,667\nc\td\t4,333\n", "has a decimal point"),
     "no header.csv": ("a cat,a dog,1.0\nrain,it rains,4.5\n", "is the first line a header"),
     "no header.tsv": ("a cat\ta dog\t1\nrain\tit rains\t4\n", "is the first line a header"),
     "thousands.tsv": (
@@ -614,6 +618,17 @@ LOOSE = [
         ("wording", "answer", "points"),
     ),
     ("x,query,n", ["a cat,a dog,1", "rain,it rains,4"], ("query", "x", "n")),
+    (
+        "#,first_x,second_x,points",
+        ["1,a cat,a dog,1", "2,rain,it rains,4"],
+        ("first_x", "second_x", "points"),
+    ),
+    (
+        "Original version,Simplified version,rating",
+        ["a cat,a dog,1", "rain,it rains,4"],
+        ("Original version", "Simplified version", "rating"),
+    ),
+    ("d,e,f", ["a cat,a dog,1", "rain,it rains,4"], ("d", "e", "f")),
     ("text,author,stars", ["a cat,Ann,3", "rain,Bob,4"], ("text", "author", "stars")),
 ]
 
@@ -739,6 +754,8 @@ def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Pa
         # Quotes that belong to a text, and names of several lines.
         ("question,answer,score,meta", '"""Yes {0}""",{1},{2},"{{""lang"": """"}}"', None),
         ('question,answer,score,"width ("")"', '" ""{0}""",{1},{2},1', None),
+        ("sentence1,sentence2,score", "{0},{1},{3}000000", None),
+        ("sentence1,sentence2,score", "{0},{1},-{2}0000.25", None),
         ('sentence1,sentence2,score,"remark\n(internal)"', "{0},{1},{2},x", None),
     ],
 )

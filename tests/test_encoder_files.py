@@ -551,11 +551,14 @@ def test_files_that_change_how_a_model_answers_are_read_as_sentence_transformer_
     saved: Path, tmp_path: Path
 ) -> None:
     folder = edited(saved, tmp_path / "copy", "config.json", return_dict=False)
-    # The length is not that of mpnet's file, which is not read.
-    edit(folder / CUTS, max_seq_length=12)
-    edit(folder / "sentence_mpnet_config.json", max_seq_length=3)
-    ours = Encoder.from_pretrained(folder, **FP32).encode(SENTENCES)
-    assert largest_difference(ours, embed(folder)) < TOLERANCE
+    plain = Encoder.from_pretrained(folder, **FP32).encode(SENTENCES)
+    (folder / CUTS).unlink()
+    # The first says nothing, and that of xlnet has the length.
+    for model, has_length in (("mpnet", False), ("xlnet", True)):
+        edit(folder / f"sentence_{model}_config.json", max_seq_length=4)
+        ours = Encoder.from_pretrained(folder, **FP32).encode(SENTENCES)
+        assert largest_difference(ours, embed(folder)) < TOLERANCE
+        assert (largest_difference(ours, plain.numpy()) > 0.01) == has_length
 
 
 def test_the_pooling_flags_are_read_as_sentence_transformer_reads_them(

@@ -201,9 +201,9 @@ def _with_pooling(checkpoint: Checkpoint, usage: EncodingSpec, modules: Modules)
     if not pooling:
         config = read_file(checkpoint.folder / "config.json", OtherFile)
         foreign += [kind for kind in config.architectures if "ForSequenceClassification" in kind]
-    # "sentence_bert_config.json", formerly also "sentence_roberta_config.json", ..., but none of
-    # mpnet, which SentenceTransformer does not read.
-    files = sorted(checkpoint.folder.glob("sentence_*bert*_config.json")) if kinds else []
+    # "sentence_bert_config.json", formerly also those of roberta, albert, xlnet and others, but not
+    # that of mpnet, which SentenceTransformer does not read.
+    files = sorted(checkpoint.folder.glob("sentence_*[!p][en][re]t*_config.json")) if kinds else []
     cuts = read_file(files[0], TransformerFile) if files else TransformerFile.model_validate({})
     tokenizer = read_file(checkpoint.folder / "tokenizer_config.json", OtherFile)
     # Other kinds of models cut as their tokenizer says.

@@ -44,10 +44,11 @@ def compare(
     sources = {Path(name).resolve() for name in [*systems, *(on or [])]}
     for path in filter(None, [html, latex, csv]):
         place = path.resolve()
-        # A file in a folder that is a source would be one of its files.
+        # In a folder of scores it would be one of the scores.
         if not place.parent.is_dir() or not sources.isdisjoint([place, place.parent]):
             raise SettingError(
-                f"{path} cannot be written: give a file in a folder that exists, which is no source"
+                f"{path} cannot be written: give a file in a folder that exists, where neither the "
+                "file nor its folder is a source"
             )
     names = [overrides_of([f"encoder={name}"], runs)["encoder"] for name in systems]
     roles = workbench.data.parse_columns(columns)

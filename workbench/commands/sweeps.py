@@ -132,7 +132,7 @@ def read_words(words: list[str], runs_root: str) -> dict[str, Any]:
         try:
             grids[method][key] = workbench.sweeps.load_yaml(
                 # One choice of columns has commas itself.
-                f"['{values}']" if key == "columns" else f"[{values}]"
+                f"- {values}" if key == "columns" else f"[{values}]"
             )
         except (KeyError, yaml.YAMLError):
             raise SettingError(

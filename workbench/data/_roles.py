@@ -17,16 +17,19 @@ Matches = dict[str, list[str]]  # role -> the columns that may have it, best fir
 # Kind -> role -> the usual names of its column; the kind with the most roles comes first.
 ROLES: Mapping[Kind, Matches] = TABLES["columns"]
 # As in "similarity (0-5)", "score (0 to 5)" or "grade (0, 1, 2, 3)".
-_STATED_SCALE = re.compile(r"\(\s*(-?[\d.]+)(?:\s*,\s*[\d.]+)*\s*(?:to|-|–|,)\s*(-?[\d.]+)\s*\)")
-# Names of columns that are no score, unless a user says so: they number or identify the rows, as
+_STATED_SCALE = re.compile(
+    r"\(\s*(-?[\d.]+(?:e[-+]?\d+)?)(?:\s*,\s*[\d.]+)*"
+    r"\s*(?:to|-|–|,)\s*(-?[\d.]+(?:e[-+]?\d+)?)\s*\)"
+)
+# Names of columns that have no role, unless a user says so: they number or identify the rows, as
 # pandas and spreadsheets write it; they are facts of a row; they are larger for what is further; or
-# the name is a number, as in a file without a header.
-_NO_SCORE = re.compile(
-    r"""((.*[\W_])?(row|pair|query|question|q|doc)?(idx?|index|nr|no|number)|row|unnamed.*)?
-    | (.*[\W_])?(year|month|day|date|time(stamp)?|fold|split|seed|cluster|group|topic|page|line)
-    | (.*[\W_])?(len(gth)?|count|votes?|price|version|age|size)
+# the name is a number, as in a file without a header. A range or a sign may follow ("#", "Nr.").
+_NO_ROLE = re.compile(
+    r"""(((.*[\W_])?(row|pair|query|question|q|doc)?(idx?|index|nr|no|number)|row|pair|unnamed.*)?
+    | (.*[\W_])?(year|month|day|date|time(stamp)?|fold|split|seed|cluster|group|topic)
+    | (.*[\W_])?(len(gth)?|count|votes?|price|age|size)
     | (.*[\W_])?(dist(ance)?|rank(ing)?|position|error|loss|perplexity)
-    | [-+\d.,e]+""",
+    | [-+]?[\d.,][\d.,e+-]*)(\s*\(.*\))?[\W_]*""",
     re.IGNORECASE | re.VERBOSE,
 )
 # What pandas makes of a list.
@@ -166,7 +169,7 @@ def _guess_pairs(table: Table, matches: Matches, chosen: Columns) -> Matches:
 
 def _split_by_type(table: Table) -> tuple[list[str], list[str]]:
     """Return the columns of texts and those of numbers, without what is surely neither."""
-    columns = [column for column in table.columns if not _NO_SCORE.fullmatch(column)]
+    columns = [column for column in table.columns if not _NO_ROLE.fullmatch(column)]
     numbers = list(filter(table.is_numeric, columns))
     return [column for column in columns if column not in numbers], numbers
 
@@ -187,7 +190,7 @@ def _missing_columns(table: Table, kind: Kind, matches: Matches) -> DataError:
     if "NAME" in words[-1] and kind != "sentences":
         rule = (
             "no method trains on pairs without a score or a negative; a score is larger for closer "
-            f"texts (is the first line a header?); {rule}"
+            f"texts and has a decimal point (is the first line a header?); {rule}"
         )
     remedy = f"give --columns {','.join(words)} or other names, or rename columns in the file"
     return DataError(f"{table.where}: {problem}; {rule}: {remedy}")

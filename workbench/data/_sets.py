@@ -100,7 +100,7 @@ class Pairs(_Rows):
     @property
     def scale_text(self) -> str:
         """The range of gold scores, such as "0 to 5"."""
-        return "{:g} to {:g}".format(*self.score_range)
+        return "{:.15g} to {:.15g}".format(*self.score_range)
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,8 @@ def _read_gold(entry: DataSet, table: Table, column: str) -> np.ndarray:
         gold = np.nan_to_num(table.numbers(column), nan=math.inf)
     for row in np.flatnonzero(np.isinf(gold) | (gold < low) | (gold > high)):
         raise DataError(
-            f"{table.at(int(row))}: {column} is {labels[row]!r}, not {allowed}; correct it"
+            f"{table.at(int(row))}: {column} is {labels[row]!r}, not {allowed}; correct it, with a "
+            "point before decimals and nothing between thousands"
         )
     return gold
 
