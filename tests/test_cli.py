@@ -495,7 +495,7 @@ def test_every_command_that_reads_a_file_takes_its_columns(
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
     rows = [("a cat sleeps", "the cat is asleep"), ("a cat naps", "a dog barks"), ("it rains", "x")]
     frame = pd.DataFrame(rows, columns=["left", "right"])
-    frame.assign(year=[1999, 2001, 2004], points=[4, 0, 1]).to_csv("loose.csv", index=False)
+    frame.assign(stars=[1, 2, 4], points=[4, 0, 1]).to_csv("loose.csv", index=False)
     trained: list[Any] = []
     monkeypatch.setattr("workbench.commands.notebooks.open_lab", lambda *_: None)
     monkeypatch.setattr(workbench, "run", lambda config, _: trained.append(config) or 1 / 0)
@@ -513,7 +513,7 @@ def test_every_command_that_reads_a_file_takes_its_columns(
     for words in commands:
         assert call(*words) in (1, 2), words
         shown = capsys.readouterr()
-        assert f"--columns {columns.replace('points', 'year')}" in shown.out + shown.err
+        assert f"--columns {columns.replace('points', 'stars')}" in shown.out + shown.err
         assert call(*words, "--columns", columns) == 0, words
     with pytest.raises(ZeroDivisionError):
         workbench.commands.training.run("cosent", settings, columns=columns, notebook=False)

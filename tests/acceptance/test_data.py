@@ -72,7 +72,7 @@ FAULTS = {
     ),
     "columns of other names": (
         "mine.csv",
-        "left,right,grade,year\na,b,1,2001\n",
+        "left,right,grade,stars\na,b,1,4\n",
         ["left", "right", "--columns"],
     ),
     "a score that is no number": (
