@@ -46,6 +46,7 @@ KEY = ["student", "teacher", "batches", "rate", "temperature", "steps", "final"]
 NEIGHBOURHOOD = 8  # sentences: one that was drawn, and those that it brings
 MOST_WORDS, MOST_TOKENS = 28, 48
 EVAL_STEPS = 50
+DEV = ["stsb-dev", "sick-trial"]
 SHARES = (0.5, 0.75)  # of the taught weights in an average
 # Kind -> the most sentences, and the sets that have them.
 SOURCES = {
@@ -97,11 +98,9 @@ def main() -> None:
     if options.final:
         read_known(options.student, options.teacher)
     file = write_unlabelled(SOURCES, Path(options.runs) / "unlabelled.txt")
+    work = print_averages if options.average else train
     for seed in options.seeds:
-        if options.average:
-            print_averages(file, seed, options)
-        else:
-            train(file, seed, options)
+        work(file, seed, options)
     if options.final:
         write_results()
 
@@ -183,8 +182,8 @@ def taught(file: str, seed: int, options: argparse.Namespace) -> Run:
             "max_steps": options.steps,
             "eval_steps": EVAL_STEPS,
             "train": file,
-            "dev": "stsb-dev+sick-trial",
-            "suites": SEVEN_STS if options.final else ["stsb-dev", "sick-trial"],
+            "dev": "+".join(DEV),
+            "suites": SEVEN_STS if options.final else DEV,
         },
     )
     in_neighbourhoods = options.batches == "neighbours"
@@ -206,7 +205,7 @@ def print_averages(file: str, seed: int, options: argparse.Namespace) -> None:
         student.load_state_dict(
             {name: torch.lerp(before[name], after[name], share) for name in before}
         )
-        metrics = evaluate(student.encode, ["stsb-dev", "sick-trial"]).metrics
+        metrics = evaluate(student.encode, DEV).metrics
         dev = 100 * np.mean([values["spearman"] for values in metrics.values()])
         print(f"seed {seed}, {share:.0%} of the taught weights: dev {dev:.2f}", flush=True)
 

@@ -8,17 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 import torch
 from tiny_checkpoints import SHORT
 
 from workbench.config import RankEncoderConfig, SimCSEConfig
-from workbench.data import Pairs, Sentences
+from workbench.data import Pairs, Sentences, load_pairs, load_sentences
 from workbench.encoder import Encoder
 from workbench.errors import EncoderError, RunError, SettingError
 from workbench.evaluation import evaluate
+from workbench.files import project_path
 from workbench.losses import info_nce
 from workbench.methods.rank_distillation import load_e1
 from workbench.methods.rank_mixture import RankMixture, rank_premise, rank_similarity
@@ -337,11 +340,8 @@ def test_rank_vectors_spread_more_around_one_direction_and_less_with_few_directi
 
 
 def test_the_premise_is_uniformity_and_spearman_of_their_definitions(graded: Pairs):
-    rows = torch.randn(30, 9, generator=torch.Generator().manual_seed(1))
-    axes = torch.cat([torch.eye(8), -torch.eye(8)])  # the same variance in each of eight directions
-    axes = torch.cat([axes, torch.ones(16, 1)], dim=1)  # and none in the ninth
+    embed = of_rows(torch.randn(46, 9, generator=torch.Generator().manual_seed(1)))
     corpus, some = [str(row) for row in range(30, 46)], [str(row) for row in range(30)]
-    embed = of_rows(torch.cat([rows, axes]))
     pairs = replace(graded, sentence1=some[:24], sentence2=some[6:])
     table = rank_premise(embed, corpus, some, pairs)
     vectors = embed(some).double().numpy()
@@ -358,6 +358,23 @@ def test_the_premise_is_uniformity_and_spearman_of_their_definitions(graded: Pai
         assert table.loc[name].tolist() == pytest.approx(values, abs=1e-5), name
     by_cosine, by_ranks = expected["Spearman x 100, graded"]
     assert f"on graded eq. 2 is {by_ranks - by_cosine:+.1f} points" in table.attrs["caption"]
+
+
+def test_neighbours_that_a_pair_shares_are_near_to_both_sentences_in_the_notebook():
+    corpus, pairs = load_sentences("world").sentences[:50], load_pairs("world-dev", limit=20)
+    encode = Encoder.from_pretrained("world-encoder").encode
+    encoded = encode(corpus)
+    notebook = nbformat.read(project_path("notebooks") / "14_rankencoder.ipynb", as_version=4)
+    (cell,) = [cell for cell in notebook.cells if "is_near = []" in cell.source]
+    values: dict[str, Any] = {"torch": torch, "pd": pd, "dev": pairs}
+    values["of_base"] = RankMixture(encode, corpus, weight=1.0)
+    exec(cell.source, values)
+    table = values["compared"]
+    for side1, side2, shared in zip(pairs.sentence1, pairs.sentence2, table["shared"], strict=True):
+        nearest = [
+            set(np.argsort(-(encoded @ encode(text)).numpy())[:5]) for text in (side1, side2)
+        ]
+        assert shared == len(nearest[0] & nearest[1])
 
 
 def test_weights_tried_on_dev_are_those_of_whole_mixtures_and_change_nothing(

@@ -390,11 +390,9 @@ def test_lists_quotes_and_objects_in_a_word_are_values(tmp_path: Path):
     assert grid["train"] == ["a,b.txt", "c.txt"]
     assert grid["revisions"] == [{"a/b": "01", "c/d": "1e5"}]
     # A choice of columns has commas.
-    for quote in ("", "'", '"'):
-        word = f"columns={quote}sentence1=l'original,score=points{quote}"
-        chosen = read_words(["cosent", word.replace("l'", "l" if quote == "'" else "l'")], ".")
-        (columns,) = chosen["grid"]["columns"]
-        assert columns.replace("'", "") == "sentence1=loriginal,score=points"
+    for text in ("a=l'original,b=c", "'a=l,b=c'", '"a=l,b=c"'):
+        chosen = read_words(["cosent", f"columns={text}"], ".")["grid"]
+        assert chosen["columns"] == [text.strip("'\"")]
     for word in ("suites=[a", "train='a", "cosent.lr=1", "max_steps="):
         with pytest.raises(SettingError, match=word.partition("=")[0]):
             planned(["simcse", word], tmp_path)

@@ -416,6 +416,12 @@ def write_table(path: Path, columns: Texts) -> None:
     """Write `columns` to a .tsv.gz, which `read_own` reads as they are.
 
     The same columns give the same bytes."""
+    content = table_content(columns)
+    if b'"' in content:  # then all fields are in quotes, and so is a header that shows it
+        quoted = pd.DataFrame(columns).to_csv(
+            sep="\t", index=False, quoting=csv.QUOTE_ALL, lineterminator="\n"
+        )
+        content = quoted.encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     # Neither a name nor a time in the header of gzip, so that the bytes follow from the rows.
     with (
@@ -423,12 +429,6 @@ def write_table(path: Path, columns: Texts) -> None:
         new.open("wb") as handle,
         gzip.GzipFile("", "wb", 9, handle, mtime=0) as packed,
     ):
-        content = table_content(columns)
-        if b'"' in content:  # then all fields are in quotes, and so is a header that shows it
-            quoted = pd.DataFrame(columns).to_csv(
-                sep="\t", index=False, quoting=csv.QUOTE_ALL, lineterminator="\n"
-            )
-            content = quoted.encode()
         packed.write(content)
 
 
