@@ -1,6 +1,7 @@
 """Differences of rows of results, paired by seed, with intervals over seeds and pairs, and their
 forest, for the tables of docs/results.md."""
 
+from html import escape
 from typing import NamedTuple
 
 import numpy as np
@@ -118,7 +119,12 @@ def forest(rows: list[Row], adjusted: dict[int, float], named: bool = False) -> 
     ]
     ends = [end for row in rows for end in row.measured.interval[1:]]
     low, high = min([*ends, -0.5]), max([*ends, 0.5])
-    left, width, step = 640 if named else 420, 380, 22
+    labels = [
+        (": ".join(filter(None, [row.claim if named else "", row.place])), row.start)
+        for row in rows
+    ]
+    longest = max((len(" ".join(label)) for label in labels), default=0)
+    left, width, step = max(640 if named else 420, 20 + 6 * longest), 380, 22
 
     def x(value: float) -> float:
         return left + width * (value - low) / (high - low)
@@ -139,9 +145,9 @@ def forest(rows: list[Row], adjusted: dict[int, float], named: bool = False) -> 
         colour = "#555" if not is_clear else "#1b7837" if mean > 0 else "#b2182b"
         dashes = ' stroke-dasharray="4 3"' if row.measured.draws is None else ""
         weight = ' font-weight="bold"' if row.is_derived else ""
-        text = ": ".join(filter(None, [row.claim if named else "", row.place]))
+        text, start = (escape(part, quote=False) for part in labels[index])
         lines.append(
-            f'<text x="4" y="{y + 4}"{weight}>{text} <tspan fill="#777">{row.start}</tspan></text>'
+            f'<text x="4" y="{y + 4}"{weight}>{text} <tspan fill="#777">{start}</tspan></text>'
         )
         lines.append(
             f'<line x1="{x(first):.1f}" x2="{x(last):.1f}" y1="{y}" y2="{y}" '

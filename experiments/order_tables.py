@@ -44,7 +44,9 @@ class Cell(NamedTuple):
 
     @property
     def base(self) -> str:
-        """The loss that the others are compared with."""
+        """The row that the losses are compared with."""
+        if self.beside == "alone":  # without infoNCE there is no SimCSE under the same conditions
+            return "the start"
         return "CoSENT" if self.question == "pairs" else "SimCSE"
 
     @property
@@ -54,8 +56,13 @@ class Cell(NamedTuple):
             return start
         if self.question == "pairs":
             return f"{start}; pairs: {self.teacher}"
+        teacher = self.teacher.replace("<SimCSE>", "its SimCSE")
         alone = ", alone" if self.beside == "alone" else ""
-        return f"{start}; teacher: {self.teacher}{alone}"
+        return f"{start}; teacher: {teacher}{alone}"
+
+    @property
+    def is_world(self) -> bool:
+        return self.start == "world"
 
 
 def read_cells() -> list[Cell]:

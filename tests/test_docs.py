@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -304,6 +305,24 @@ def test_the_tables_of_results_are_those_of_the_recorded_rows(monkeypatch: pytes
     monkeypatch.syspath_prepend(str(PROJECT / "experiments"))
     texts = importlib.import_module("claims").written()
     assert {path: path.read_text(encoding="utf-8") for path in texts} == texts
+
+
+@pytest.mark.parametrize(
+    "figure", sorted(PROJECT.glob("docs/**/*.svg")), ids=lambda path: path.name
+)
+def test_every_figure_is_well_formed(figure: Path):
+    # A browser shows nothing below the first fault.
+    assert ElementTree.parse(figure).getroot().tag.endswith("svg")
+
+
+@pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda path: path.relative_to(PROJECT).as_posix()
+)
+def test_no_placeholder_of_a_document_is_swallowed_as_a_tag(document: Path):
+    text = document.read_text(encoding="utf-8")
+    without_code = re.sub(r"```.*?```|`[^`]*`|<!--.*?-->", "", text, flags=re.DOTALL)
+    tags = set(re.findall(r"</?([A-Za-z][^>\s/]*)[^>\n]*>", without_code))
+    assert tags <= {"a", "br", "details", "img", "picture", "source", "sub", "summary", "sup"}
 
 
 def test_each_bundled_set_and_encoder_has_a_row_in_the_page_of_the_data():
