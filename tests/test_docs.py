@@ -21,8 +21,9 @@ from workbench.config import (
     CoSENTConfig,
     TrainingConfig,
 )
-from workbench.data import TRANSFER, dataset_names
+from workbench.data import TRANSFER, dataset_names, load_pairs, split
 from workbench.data._catalogue import CATALOGUE
+from workbench.data._check import write_split
 from workbench.files import OWN_FILES
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -323,6 +324,17 @@ def test_no_placeholder_of_a_document_is_swallowed_as_a_tag(document: Path):
     without_code = re.sub(r"```.*?```|`[^`]*`|<!--.*?-->", "", text, flags=re.DOTALL)
     tags = set(re.findall(r"</?([A-Za-z][^>\s/]*)[^>\n]*>", without_code))
     assert tags <= {"a", "br", "details", "img", "picture", "source", "sub", "summary", "sup"}
+
+
+def test_the_run_of_the_page_on_own_data_is_that_of_its_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    page = (PROJECT / "docs" / "own-data.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    parts = split(load_pairs(PROJECT / "docs" / "tickets.csv"), dev=0.25, test=0.25)
+    write_split(parts, Path("parts"))
+    [trained] = [command for command in commands(page) if "epochs=20" in command]
+    assert set(re.findall(r"runs/cosent/(\w+)-s0", page)) == {resolved(trained).digest()}
 
 
 def test_each_bundled_set_and_encoder_has_a_row_in_the_page_of_the_data():
