@@ -74,8 +74,10 @@ def test_a_direction_without_variance_is_never_kept(
 ):
     flat = np.hstack([vectors, vectors[:, :2] @ np.ones((2, 1)), np.full((200, 1), 3.0)])
     assert whitened(flat).shape == (200, 6)
-    with pytest.raises(ValueError, match="width is 7, but 200 vectors vary in 6 directions"):
+    with pytest.raises(DataError, match="width is 7, but 200 vectors vary in 6 directions"):
         whitened(flat, 7)
+    with pytest.raises(DataError, match="tf-idf of 2 sentences: empty vocabulary"):
+        TfIdf(["?", "!"])
     # Each state's normalised coordinates add up to 0, so that a sixteenth direction would be
     # rounding alone.
     assert Whitened(encoder, tiny_sentences).encode(["a cat"]).shape == (1, 15)

@@ -269,7 +269,8 @@ def test_a_filter_leaves_out_runs_without_its_column_and_needs_a_value(root: Pat
     for word in ("seed>", "seed"):
         with pytest.raises(SettingError, match="is not a filter"):
             list_runs(root, [word])
-    assert list_runs(root, ["seed<zero", "status=finished"]).empty
+    with pytest.raises(SettingError, match="seed is a number, which 'zero' is not"):
+        list_runs(root, ["seed<zero"])
 
 
 @pytest.mark.parametrize("suite", ["status", "temperature", "scores", "facts"])
@@ -391,6 +392,8 @@ def test_runs_are_listed_and_shown(root: Path, call: Call, capsys: pytest.Captur
     assert sum("unreadable" in row for row in rows) == 1
     assert call("runs", "--runs", root, "method=simces", "seed=8") == 0
     assert "No such runs under" in capsys.readouterr().out
+    assert call("runs", "--runs", root, "seed<3,5") == 2
+    assert "seed is a number, which '3,5' is not" in capsys.readouterr().err
     name = simcse(7).digest() + "-s7"
     assert call("show", name, "--runs", root) == 0
     assert re.search(r"(?s)failure +RuntimeError: no luck.*version +\d", capsys.readouterr().out)
@@ -513,7 +516,7 @@ def test_every_command_that_reads_a_file_takes_its_columns(
     for words in commands:
         assert call(*words) in (1, 2), words
         shown = capsys.readouterr()
-        assert f"--columns {columns.replace('points', 'stars')}" in shown.out + shown.err
+        assert f"--columns {columns.replace('points', 'NAME')}" in shown.out + shown.err
         assert call(*words, "--columns", columns) == 0, words
     with pytest.raises(ZeroDivisionError):
         workbench.commands.training.run("cosent", settings, columns=columns, notebook=False)

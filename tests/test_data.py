@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from datasets import Dataset
+from datasets import ClassLabel, Dataset, Features, Value
 
 from workbench.config import CoSENTConfig, SimCSEConfig
 from workbench.data import (
@@ -210,7 +210,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         "line 3: .*again",
     ),
     "half known.csv": (
-        "Query,Product,Relevance,Stock\na,b,1,2001\n",
+        "Query,Product,Brand,Relevance\na,b,c,1\n",
         "sentence1 = Query.*--columns sentence1=Query,sentence2=",
     ),
     "header twice.csv": (
@@ -529,11 +529,17 @@ def test_the_kind_follows_from_the_columns_and_empty_sentences_are_kept(tmp_path
         ("anchor,positive,negative\na,b,c\n", None, ("triplets",)),
         ("source,sentence,label\na,x,b\nc,y,d\n", None, ("sentences",)),
         ("body,query,label\na,x,b\nc,y,d\n", {"sentence": "body"}, ("sentences",)),
-        ("query,positive,negative,score\na,b,c,1\n", None, ("pairs", "triplets")),
+        ("query,positive,negative,score\na,b,c,1\n", None, ("triplets", "pairs")),
     ):
         path.write_text(content)
         assert kinds_of(path, columns) == kinds
         assert load_data(path, columns=columns).kind == kinds[0]
+    # The settings of the training say which kind of a file is meant.
+    for method, kind in ((SimCSEConfig, "triplets"), (CoSENTConfig, "pairs")):
+        changes = {"supervised": True} if kind == "triplets" else {}
+        config = method.from_parameters("demo", 0, {"train": str(path), **changes})
+        assert load_training(config).kind == kind
+    assert "not read: score" in load_data(path).source
     path.write_text("text,category\na,x\nb,y\n")
     trained: Any = load_training(training(str(path)))
     assert trained.sentences == ["a", "b"]
@@ -605,36 +611,27 @@ def test_columns_and_scale_that_are_chosen_overrule_the_guess(tmp_path: Path) ->
 
 
 LOOSE = [
+    ("links,rechts,score", ["a cat,a dog,1.5", "rain,it rains,4"], ("links", "rechts", "score")),
+    (",one,two,gold", ["0,a cat,a dog,1", "1,rain,it rains,4"], ("one", "two", "gold")),
+    ("Unnamed: 0,rating,x,y", ["0,1,a cat,a dog", "1,4,rain,it rains"], ("x", "y", "rating")),
+    ("answer,wording,grade", ["a cat,a dog,1", "rain,it rains,4"], ("wording", "answer", "grade")),
+    ("x,query,score", ["a cat,a dog,1", "rain,it rains,4"], ("query", "x", "score")),
     (
-        "links,rechts,wie nah",
-        ["a cat,a dog,1.5", "rain,it rains,4"],
-        ("links", "rechts", "wie nah"),
-    ),
-    (",one,two,closeness", ["0,a cat,a dog,1", "1,rain,it rains,4"], ("one", "two", "closeness")),
-    ("Unnamed: 0,n,x,y", ["0,1,a cat,a dog", "1,4,rain,it rains"], ("x", "y", "n")),
-    (
-        "answer,wording,points",
-        ["a cat,a dog,1", "rain,it rains,4"],
-        ("wording", "answer", "points"),
-    ),
-    ("x,query,n", ["a cat,a dog,1", "rain,it rains,4"], ("query", "x", "n")),
-    (
-        "#,first_x,second_x,points",
-        ["1,a cat,a dog,1", "2,rain,it rains,4"],
-        ("first_x", "second_x", "points"),
+        "#,first_x,second_x,words,sim",
+        ["1,a cat,a dog,4,1", "2,rain,it rains,3,4"],
+        ("first_x", "second_x", "sim"),
     ),
     (
         "Original version,Simplified version,rating",
         ["a cat,a dog,1", "rain,it rains,4"],
         ("Original version", "Simplified version", "rating"),
     ),
-    ("d,e,f", ["a cat,a dog,1", "rain,it rains,4"], ("d", "e", "f")),
-    ("text,author,stars", ["a cat,Ann,3", "rain,Bob,4"], ("text", "author", "stars")),
+    ("text,author,score", ["a cat,Ann,3", "rain,Bob,4"], ("text", "author", "score")),
 ]
 
 
 @pytest.mark.parametrize(("header", "lines", "found"), LOOSE, ids=[case[0] for case in LOOSE])
-def test_two_texts_and_a_number_are_pairs_whatever_their_names(
+def test_two_texts_beside_a_score_are_pairs_whatever_their_names(
     header: str, lines: list[str], found: tuple[str, str, str], tmp_path: Path
 ) -> None:
     path = tmp_path / "loose.csv"
@@ -644,21 +641,38 @@ def test_two_texts_and_a_number_are_pairs_whatever_their_names(
     assert (pairs.sentence1, pairs.sentence2) == tuple(cells[name].tolist() for name in found[:2])
     assert pairs.gold.tolist() == cells[found[2]].tolist()
     for role, column in zip(("sentence1", "sentence2", "score"), found, strict=True):
-        assert f"{role} = {column}" in pairs.source, "the guess is stated"
+        assert role == column or f"{role} = {column}" in pairs.source, "the guess is stated"
     # A column that is called "text" are sentences, unless pairs are asked for.
     first = "sentences" if "text" in found else "pairs"
     assert kinds_of(path)[0] == first
     assert "pairs" in kinds_of(path)
 
 
+NO_SCORES = (
+    "cosineDistance dissimilarity levenshtein wer divergence cost mse annotator n_tokens 4.5"
+)
+
+
+@pytest.mark.parametrize("number", NO_SCORES.split())
+@pytest.mark.parametrize("texts", ["left,right", "sentence1,sentence2"])
+def test_a_number_of_an_unknown_name_is_no_score(number: str, texts: str, tmp_path: Path) -> None:
+    path = tmp_path / "loose.csv"
+    path.write_text(f"{texts},{number}\na cat,a cat,0\na cat,it rains,7.5\n")
+    first, second = texts.split(",")
+    remedy = f"columns sentence1={first},sentence2={second},score=NAME"
+    with pytest.raises(DataError, match=f"a score is larger for closer texts.*{remedy}"):
+        load_pairs(path)
+    assert load_pairs(path, columns=parse_columns(remedy.split()[1].replace("NAME", number)))
+
+
 @pytest.mark.parametrize(
     ("table", "options"),
     [
-        ("a,b,n,m\nx,y,1,2\nz,u,2,3\n", "sentence1=a,sentence2=b,score=n"),
-        ("n,a,b,c\n1,x,y,p\n2,z,u,q\n", "sentence1=a,sentence2=b,score=n"),
+        ("a,b,n,m\nx,y,1,2\nz,u,2,3\n", "sentence1=a,sentence2=b,score=NAME"),
+        ("n,a,b,c\n1,x,y,p\n2,z,u,q\n", "sentence1=a,sentence2=b,score=NAME"),
         ("id,a,b\n0,x,y\n1,z,u\n", "sentence1=a,sentence2=b,score=NAME"),
         ("ticket\nx\ny\n", "sentence=ticket"),
-        ("answer,b,n,m\nx,y,1,2\nz,u,2,3\n", "sentence1=b,sentence2=answer,score=n"),
+        ("answer,b,n,m\nx,y,1,2\nz,u,2,3\n", "sentence1=b,sentence2=answer,score=NAME"),
     ],
 )
 def test_doubtful_columns_are_refused_with_the_options_that_name_them(
@@ -669,16 +683,16 @@ def test_doubtful_columns_are_refused_with_the_options_that_name_them(
     (problem,) = unusable(check([str(path)]))
     assert f"give --columns {options} or other names" in problem
     assert "damaged" not in str(check([str(path)]))
-    if "NAME" not in options:
-        assert len(load_data(path, columns=parse_columns(options))) == 2
+    if "n,m" in table or "NAME" not in options:
+        assert len(load_data(path, columns=parse_columns(options.replace("NAME", "n")))) == 2
 
 
 def test_classes_under_an_unusual_name_are_no_scores(tmp_path: Path) -> None:
     path = tmp_path / "loose.csv"
-    path.write_text("a,b,c\nx,y,0\nz,u,1\nv,w,2\n")
-    with pytest.raises(DataError, match=r"c holds classes as numbers.*--columns score=c"):
+    path.write_text("a,b,gold_label\nx,y,0\nz,u,1\nv,w,2\n")
+    with pytest.raises(DataError, match=r"holds classes as numbers.*--columns score=gold_label"):
         load_pairs(path)
-    assert load_pairs(path, columns={"score": "c"}).gold.tolist() == [0, 1, 2]
+    assert load_pairs(path, columns={"score": "gold_label"}).gold.tolist() == [0, 1, 2]
 
 
 def test_settings_have_the_columns_of_files_and_each_takes_its_own(tmp_path: Path) -> None:
@@ -772,11 +786,11 @@ def test_parts_are_read_as_they_were_split(
 
 
 def test_parts_that_would_be_read_as_another_kind_are_not_written(tmp_path: Path) -> None:
-    lines = [f"a {n},b {n},c {n},{n}\n" for n in range(12)]
-    (tmp_path / "mine.csv").write_text("anchor,positive,negative,score\n" + "".join(lines))
-    roles = {"anchor": "anchor", "positive": "positive", "negative": "negative"}
+    lines = [f"a {n},b {n},{n}\n" for n in range(12)]
+    (tmp_path / "mine.csv").write_text("sentence1,sentence2,score\n" + "".join(lines))
+    roles = {"sentence": "sentence1"}
     parts = split(load_data(tmp_path / "mine.csv", columns=roles), dev=0.3, test=0.3)
-    with pytest.raises(DataError, match=r"\(score\) its parts would be read otherwise"):
+    with pytest.raises(DataError, match=r"\(sentence2, score\) its parts would be read otherwise"):
         write_split(parts, tmp_path / "parts")
     assert not (tmp_path / "parts").exists()
 
@@ -806,6 +820,63 @@ def test_files_are_checked_and_reported_with_what_two_of_them_share(
     problems = unusable(table.reset_index())
     for name, problem in zip(["bad.tsv", "world-devv", "gone.tsv"], problems, strict=True):
         assert name in problem
+
+
+def test_classes_that_a_source_names_are_not_read_as_their_numbers(tmp_path: Path) -> None:
+    texts = {"sentence1": ["a", "b", "c"], "sentence2": ["x", "y", "z"]}
+    for names, gold in (
+        (["entailment", "not_entailment"], [1, 0]),
+        (["not_equivalent", "equivalent"], [0, 1]),
+        (["entailment", "neutral", "contradiction"], [2, 1]),
+    ):
+        features = {name: Value("string") for name in texts} | {"label": ClassLabel(names=names)}
+        data = Dataset.from_dict(texts | {"label": [0, 1, -1]}, features=Features(features))
+        data.to_parquet(tmp_path / "named.parquet")
+        rated = data.select([0, 1])
+        assert Pairs.from_frame(rated).gold.tolist() == gold
+        rated.to_parquet(tmp_path / "rated.parquet")
+        assert load_pairs(tmp_path / "rated.parquet").gold.tolist() == gold
+        assert load_pairs(tmp_path / "named.parquet").sentence1 == ["a", "b"]  # -1 is no class
+    features["label"] = ClassLabel(names=["near", "far"])
+    rated = Dataset.from_dict(texts | {"label": [0, 1, 1]}, features=Features(features))
+    with pytest.raises(DataError, match="'near'"):
+        Pairs.from_frame(rated)
+
+
+def test_an_index_with_a_name_is_a_column_and_another_is_none(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"id": ["p", "q"], "sentence1": ["a", "b"], "sentence2": ["c", "d"]})
+    frame["score"] = [1.0, 2.0]
+    for index in ("id", "sentence1"):
+        frame.set_index(index).to_parquet(tmp_path / "indexed.parquet")
+        for pairs in (load_pairs(tmp_path / "indexed.parquet"), Pairs.from_frame(frame)):
+            assert (pairs.extra["id"], pairs.sentence1) == (["p", "q"], ["a", "b"])
+    assert list(Pairs.from_frame(frame.iloc[::-1]).extra) == ["id"]
+    lists = pd.DataFrame({"query": ["a", "b", "c"], "pos": [["x"], ["y"], []], "neg": [["n"]] * 3})
+    repeated = Triplets.from_frame(lists.set_index([[0, 0, 0]]))
+    assert "2 triplets of the lists in 2 rows (1 rows without" in repeated.source
+
+
+def test_text_of_excel_is_read_without_the_quotes_of_its_commas(tmp_path: Path) -> None:
+    path = tmp_path / "excel.tsv"
+    rows = ['"Hello, world"\tHi there\t4.5', 'Good day\t"Bye, then"\t1.5']
+    path.write_text("\n".join([HEADER.strip().replace(",", "\t"), *rows, ""]))
+    assert load_pairs(path).sentence1 == ["Hello, world", "Good day"]
+    # Another comma shows that quotes are text here.
+    path.write_text(path.read_text().replace("Good day", "Good day, all"))
+    assert load_pairs(path).sentence1 == ['"Hello, world"', "Good day, all"]
+
+
+def test_a_text_of_two_lines_may_have_as_many_commas_as_rows(tmp_path: Path) -> None:
+    path = tmp_path / "costs.csv"
+    path.write_text(f'{HEADER}"Rent 1,200\nFood 1,000,5",the costs,0.5\na,b,1\n')
+    assert load_pairs(path).sentence1 == ["Rent 1,200 Food 1,000,5", "a"]
+
+
+def test_a_key_that_is_given_twice_in_a_line_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "twice.jsonl"
+    path.write_text('{"sentence1": "a", "sentence2": "b", "score": 0.1, "score": 0.9}\n')
+    with pytest.raises(DataError, match=r"line 1: .*score is given twice"):
+        load_pairs(path)
 
 
 # ---- the catalogue

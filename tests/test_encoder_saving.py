@@ -290,7 +290,18 @@ def test_files_that_are_no_encoder_are_never_replaced(checkpoint: Path, tmp_path
     with pytest.raises(EncoderError, match="cannot be written"):
         encoder.save(tmp_path / "letters" / "dear.txt" / "inside")
     assert (tmp_path / "letters" / "dear.txt").read_text() == "dear"
+    # Many things beside encoders have a config.json, such as a site and a run.
+    (tmp_path / "letters" / "config.json").write_text("{}")
+    with pytest.raises(EncoderError, match=r"other files \(.*dear.txt"):
+        encoder.save(tmp_path / "letters")
+    (tmp_path / "readme").mkdir()
+    (tmp_path / "readme" / "README.md").write_text("mine")
+    with pytest.raises(EncoderError, match="left as it is"):
+        encoder.save(tmp_path / "readme")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    encoder.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
     encoder.save(tmp_path / "empty")
     assert Encoder.from_pretrained(tmp_path / "empty").pooling == "cls"
 

@@ -206,6 +206,12 @@ def test_the_p_of_seeds_and_pairs_is_that_of_the_interval(shift: float):
     assert np.isnan(hierarchical_p(values[:1], draws[:1]))
 
 
+def test_runs_that_kept_their_start_do_not_differ_from_it():
+    zeros = np.zeros(3)
+    assert hierarchical_p(zeros, np.zeros((3, 100))) == pytest.approx(1)
+    assert hierarchical_p(np.array([-0.1, 0, 0.1]), np.zeros((3, 100))) == pytest.approx(1)
+
+
 def test_seeds_are_paired_and_an_encoder_is_compared_with_all(tmp_path: Path, pairs: Pairs):
     for seed in (0, 1, 2):
         write_run(tmp_path, SimCSEConfig.from_parameters("demo", seed, {}), 2.0)
@@ -275,7 +281,7 @@ def test_the_command_prints_writes_and_refuses(tmp_path: Path):
     command = ["compare", "english-encoder", "word-overlap", "--on", "ladders-all"]
     done = CliRunner().invoke(app, [*command, *files], catch_exceptions=False)
     assert "word-overlap is worse than english-encoder on ladders-all: -" in done.output
-    assert "Holm's correction for 1 test." in done.output
+    assert "Holm's correction (tests: 1)." in done.output
     assert "<table" in names["html"].read_text()
     assert "\\toprule" in names["latex"].read_text()
     numbers = pd.read_csv(names["csv"])

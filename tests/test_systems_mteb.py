@@ -165,7 +165,13 @@ def test_without_cosines_the_similarity_of_the_model_is_taken(gold: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"mteb_model_meta": {}}', json.dumps({"scores": {"test": []}})]
+    "text",
+    [
+        *("", "[]", "{}", "null", "7", '{"mteb_model_meta": {}}'),
+        json.dumps({"scores": {"test": []}}),
+        json.dumps({"mteb_model_meta": {"model_name": "m"}, "version": "2.1"}),
+        json.dumps({"mteb_model_meta": {"model_name": "m"}, "default": [1.0]}),
+    ],
 )
 def test_another_file_is_refused(text: str, tmp_path: Path):
     path = tmp_path / "OneSTS_predictions.json"

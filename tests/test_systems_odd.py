@@ -93,6 +93,18 @@ READ: dict[str, tuple[dict[str, Content], dict[str, float], str]] = {
         BOTH,
         "not read = index",
     ),
+    "facts of a row, and what is larger for what is further": (
+        {
+            "a.csv": frame(
+                cosine_distance=[0.1, 0.2, 0.3, 0.4],
+                rank=[1, 2, 3, 4],
+                length=[3, 4, 3, 5],
+                year=2012,
+            ).to_csv()
+        },
+        BOTH,
+        "not read = cosine_distance, length, rank, year",
+    ),
     "ids of queries": ({"a.parquet": frame(query_id=[7, 7, 9, 9])}, BOTH, "not read = query_id"),
     "empty rows": ({"a.csv": PLAIN.replace("\nthe", "\n,,,,\n\nthe")}, BOTH, "gold = gold"),
     "boolean gold": (
@@ -350,6 +362,10 @@ def test_a_folder_has_a_file_for_each_system(tmp_path: Path):
     pairs.write_text(table(HEADER[:3], [row[:3] for row in ROWS]))
     for on in (pairs, f"{folder}/./gold.csv"):
         assert list(read_score_file([folder], on=on).reports) == list(BOTH)
+    # What Jupyter and macOS leave in a folder, and nobody sees.
+    (folder / ".ipynb_checkpoints").mkdir()
+    (folder / "._minilm.csv").write_bytes(b"\0\5\26\7")
+    assert len(score_files(folder)) == 3
     (folder / "config.json").write_text("{}")
     assert score_files(folder) == []
 

@@ -12,7 +12,7 @@ from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
 from workbench.evaluation import RANKING_COLUMNS, report_pairs
 from workbench.metrics import spearman
-from workbench.systems import SystemScores, read_score_file
+from workbench.systems import SystemScores, compare_scores, read_score_file
 from workbench.views import PairExplorer, RankingExplorer
 
 SYSTEMS = {"minilm": 1.0, "org/mpnet": 2.0}
@@ -221,12 +221,13 @@ def test_score_is_gold_beside_systems_and_a_system_alone(tmp_path: Path):
     )
 
 
-def test_gold_below_zero_has_no_gain_and_is_refused(tmp_path: Path):
+def test_gold_below_zero_has_no_gain_and_all_other_measures(tmp_path: Path):
     path = tmp_path / "mine.csv"
     table = scored()
     table.assign(gold=table["gold"] - 9).to_csv(path, index=False)
-    with pytest.raises(DataError, match=r"mine.csv.*gold contains -.*shift the scale"):
-        read_score_file([path])
+    rows = compare_scores(read_score_file([path])).table
+    assert rows["ndcg"].isna().all()
+    assert rows[["value", "kcc"]].notna().all(axis=None)
 
 
 @pytest.mark.parametrize("columns", [None, {"gold": "gold"}])

@@ -353,7 +353,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, caplog: pytest.LogCapture
     report = systems.first["first"]
     report.rankings["target_id"] = report.rankings["target_id"].astype(str) + ' é"'
     run, judged = write_trec(report, tmp_path / "out")
-    assert (run.name, judged.name) == ("judged.run", "judged.qrels")
+    assert (run.name, judged.name) == ("judged.report.run", "judged.qrels")
     again = read_runs([run], judged).first["report"]
     columns = ["query_id", "gold", "score", "rank"]
     expected = report.rankings[columns]
@@ -383,12 +383,11 @@ def test_the_command_writes_the_files_of_a_run(tmp_path: Path):
     folder = tmp_path / "out"
     done = CliRunner().invoke(app, ["export", str(run.path), str(folder), "--to", "trec"])
     assert done.exit_code == 0, done.output
-    assert [path.name for path in sorted(folder.iterdir())] == [
-        "world-test.qrels",
-        "world-test.run",
-    ]
-    assert "world-test.run" in done.output
-    systems = read_runs([folder / "world-test.run"], folder / "world-test.qrels")
+    # Each run has a file of its own, so that two can be compared.
+    written = f"world-test.{run.path.name}.run"
+    assert {path.name for path in folder.iterdir()} == {"world-test.qrels", written}
+    assert written in done.output
+    systems = read_runs([folder / written], folder / "world-test.qrels")
     (report,) = systems.first.values()
     assert [*systems.reports] == [run.path.name]
     rankings = run.rankings()

@@ -72,7 +72,7 @@ FAULTS = {
     ),
     "columns of other names": (
         "mine.csv",
-        "left,right,grade,stars\na,b,1,4\n",
+        "left,right,points,stars\na,b,1,4\n",
         ["left", "right", "--columns"],
     ),
     "a score that is no number": (

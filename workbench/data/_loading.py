@@ -128,7 +128,12 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
         LOG.warning(text, config.encoder, known_set, name)
     if name in dataset_names("labelled"):
         raise DataError(f"train: {name} holds labelled, not sentences; no method trains on labels")
-    data = load_data(name, columns=own_columns(name, config.columns))
+    columns = own_columns(name, config.columns)
+    data = load_data(name, columns=columns)
+    if data.kind not in config.train_kinds:  # but a file may be of several kinds
+        for kind in kinds_of(name, columns):
+            if kind in config.train_kinds:
+                data = load_data(name, kind, columns=columns)
     limit = config.train_limit
     if limit is None:
         return data

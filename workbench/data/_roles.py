@@ -21,15 +21,14 @@ _STATED_SCALE = re.compile(
     r"\(\s*(-?[\d.]+(?:e[-+]?\d+)?)(?:\s*,\s*[\d.]+)*"
     r"\s*(?:to|-|–|,)\s*(-?[\d.]+(?:e[-+]?\d+)?)\s*\)"
 )
-# Names of columns that have no role, unless a user says so: they number or identify the rows, as
-# pandas and spreadsheets write it; they are facts of a row; they are larger for what is further; or
-# the name is a number, as in a file without a header. A range or a sign may follow ("#", "Nr.").
-_NO_ROLE = re.compile(
+# Names of columns that are neither a text nor a score, unless a user says so: they number or
+# identify the rows, as pandas and spreadsheets write it; they are facts of a row; or they are
+# larger for what is further. A range or a sign may follow ("#", "Nr.").
+NO_ROLE = re.compile(
     r"""(((.*[\W_])?(row|pair|query|question|q|doc)?(idx?|index|nr|no|number)|row|pair|unnamed.*)?
     | (.*[\W_])?(year|month|day|date|time(stamp)?|fold|split|seed|cluster|group|topic)
     | (.*[\W_])?(len(gth)?|count|votes?|price|age|size)
-    | (.*[\W_])?(dist(ance)?|rank(ing)?|position|error|loss|perplexity)
-    | [-+]?[\d.,][\d.,e+-]*)(\s*\(.*\))?[\W_]*""",
+    | (.*[\W_])?(dist(ance)?|rank(ing)?|position|error|loss|perplexity))(\s*\(.*\))?[\W_]*""",
     re.IGNORECASE | re.VERBOSE,
 )
 # What pandas makes of a list.
@@ -43,13 +42,14 @@ def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
     matches = {kind: match_columns(kind, table, chosen) for kind in ROLES}
     kinds: list[Kind] = [kind for kind in ROLES if all(matches[kind].values())]
     # Last, because here no name says that these are pairs.
-    if "pairs" not in kinds and all(_guess_pairs(table, matches["pairs"], chosen).values()):
+    if "pairs" not in kinds and all(_guess_texts(table, matches["pairs"]).values()):
         kinds.append("pairs")
     if not kinds:
         # A file of one column holds sentences.
         fitting: list[Kind] = ["sentences"] if len(table.columns) == 1 else [*ROLES]
         nearest = max(fitting, key=lambda kind: sum(map(bool, matches[kind].values())))
         raise _missing_columns(table, nearest, matches[nearest])
+    kinds.sort(key="triplets".__ne__)  # no score says more than a negative
     # Lists of positives and negatives are triplets, whatever other columns there are.
     if "triplets" in kinds:
         roles = _best_columns(matches["triplets"])
@@ -67,7 +67,7 @@ def read_roles(
     kind = kind or kinds_of_table(table, chosen)[0]
     matches = match_columns(kind, table, chosen)
     if kind == "pairs":
-        matches = _guess_pairs(table, matches, chosen)
+        matches = _guess_texts(table, matches)
     if not all(matches.values()):
         raise _missing_columns(table, kind, matches)
     roles = _best_columns(matches)
@@ -152,46 +152,40 @@ def match_columns(kind: Kind, table: Table, chosen: Columns) -> Matches:
     return {role: [] for role in matches} if named else matches
 
 
-def _guess_pairs(table: Table, matches: Matches, chosen: Columns) -> Matches:
-    """Return the roles of two columns of texts and one of numbers, whatever their names.
+def _guess_texts(table: Table, matches: Matches) -> Matches:
+    """Return the roles of pairs, of which the only two columns of texts may have any name.
 
-    If there are other columns, the matches are returned as they are."""
-    texts, numbers = _split_by_type(table)
-    is_of_another_kind = chosen and not any(matches.values())
-    if is_of_another_kind or (len(texts), len(numbers)) != (2, 1):
+    A score may not: no list of names excludes all that is larger for what is further."""
+    texts = _texts_of(table)
+    if not matches["score"] or len(texts) != 2:
         return matches
     # A text that is known to be second stands on the right.
     if texts[0] in matches["sentence2"] or texts[1] in matches["sentence1"]:
         texts.reverse()
-    guess = dict(zip(matches, [*texts, *numbers], strict=True))
-    return {role: matches[role] or [column] for role, column in guess.items()}
+    guess = {"sentence1": texts[:1], "sentence2": texts[1:]}
+    return {role: columns or guess[role] for role, columns in matches.items()}
 
 
-def _split_by_type(table: Table) -> tuple[list[str], list[str]]:
-    """Return the columns of texts and those of numbers, without what is surely neither."""
-    columns = [column for column in table.columns if not _NO_ROLE.fullmatch(column)]
-    numbers = list(filter(table.is_numeric, columns))
-    return [column for column in columns if column not in numbers], numbers
+def _texts_of(table: Table) -> list[str]:
+    """Return the columns that may be texts."""
+    columns = [column for column in table.columns if not NO_ROLE.fullmatch(column)]
+    return [column for column in columns if not table.is_numeric(column)]
 
 
 def _missing_columns(table: Table, kind: Kind, matches: Matches) -> DataError:
     """Return an error with the columns of a table and the roles that none of them has."""
     known = {role: columns[0] for role, columns in matches.items() if columns}
-    texts, numbers = _split_by_type(table)
-    free = {True: iter(numbers), False: (text for text in texts if text not in known.values())}
-    words = []
-    for role in matches:
-        column = known.get(role) or next(free[role == "score"], "NAME")
-        words.append(f"{role}={column}")
+    texts = iter([text for text in _texts_of(table) if text not in known.values()])
+    guess = {role: next(texts, "NAME") for role in matches if role not in (*known, "score")}
+    words = [f"{role}={(known | guess).get(role, 'NAME')}" for role in matches]
     have = ", ".join(list(table.columns)[:12])
     found = ", ".join(map(" = ".join, known.items()))
     problem = f"the columns are {have} (known: {found or 'none'})"
-    rule = f"the roles of {kind} are {', '.join(matches)}"
-    if "NAME" in words[-1] and kind != "sentences":
-        rule = (
-            "no method trains on pairs without a score or a negative; a score is larger for closer "
-            f"texts and has a decimal point (is the first line a header?); {rule}"
-        )
+    rule = (
+        f"the roles of {kind} are {', '.join(matches)}; a score is larger for closer texts and "
+        "has a decimal point; no method trains without a score or a negative (is the first line a "
+        "header?)"
+    )
     remedy = f"give --columns {','.join(words)} or other names, or rename columns in the file"
     return DataError(f"{table.where}: {problem}; {rule}: {remedy}")
 
@@ -253,10 +247,8 @@ def _are_numbered_classes(roles: Roles, values: set[float]) -> bool:
     if first == "premise":
         return True
     name = plain_name(roles["score"])
-    # A name that is not usual says as little about the direction as "label".
-    is_label = "label" in name or name not in ROLES["pairs"]["score"]
     is_query = first in ("query", "question", "question1")
-    return is_label and not is_query and 0 in values and not values <= {0, 1}
+    return "label" in name and not is_query and 0 in values and not values <= {0, 1}
 
 
 def _guess_scale(values: list[float]) -> tuple[float, float]:

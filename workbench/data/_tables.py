@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbench.config import unique_keys
 from workbench.errors import DataError, unknown_name
 from workbench.files import OWN_FILES, Facts, atomic_path, file_checksum, text_checksum
 
@@ -115,7 +116,7 @@ class Table:
         used = rows.index.nunique()
         left_out = f"{len(self) - used} rows without {positive} or {negative} left out"
         note = f"{len(rows)} triplets of the lists in {used} rows ({left_out})"
-        return replace(table_of(rows, self.where, self.unit), note=note)
+        return replace(table_of(rows, self.where, rows.index, self.unit), note=note)
 
 
 def read_table(path: Path) -> Table:
@@ -176,10 +177,10 @@ def _read_file(path: Path, _checksum: str) -> Table:
 
 
 def _read_parquet(path: Path) -> Table:
-    import pyarrow  # noqa: F401 - without it pandas names a second library too
+    from pyarrow import parquet
 
     try:
-        return table_of(pd.read_parquet(path), str(path))
+        return table_of(_of_arrow(parquet.read_table(path)), str(path))
     except (OSError, ValueError) as problem:
         raise DataError(f"{path} cannot be read as Parquet: {problem}") from None
 
@@ -190,7 +191,7 @@ def _read_objects(text: str, path: Path) -> Table:
         if not line.strip():
             continue
         try:
-            rows[number] = {**json.loads(line)}
+            rows[number] = {**json.loads(line, object_pairs_hook=unique_keys)}
             # Half a surrogate pair is valid in JSON, but cannot be encoded.
             json.dumps(rows[number], ensure_ascii=False).encode()
         except (ValueError, TypeError, RecursionError) as problem:
@@ -198,8 +199,8 @@ def _read_objects(text: str, path: Path) -> Table:
                 f"{path}, line {number}: not a JSON object ({problem}); write one per line"
             ) from None
     # As objects: otherwise the label 1 becomes 1.0 if another line has none.
-    frame = pd.DataFrame([*rows.values()], [*rows], dtype=object)
-    return table_of(frame, str(path), "line")
+    frame = pd.DataFrame([*rows.values()], dtype=object)
+    return table_of(frame, str(path), [*rows], "line")
 
 
 def _read_lines(text: str, path: Path) -> list[str]:
@@ -287,7 +288,8 @@ def _parse_tabs(text: str, path: Path) -> Records:
     """Return line -> record of tab-separated text, which may quote its fields as spreadsheets do.
 
     Then all rows have as many fields as the header, and a quote in the header, a doubled one, or a
-    tab or line break in a field shows it. Otherwise a quote is text."""
+    tab or line break in a field shows it, or that the fields in quotes are those with a comma.
+    Otherwise a quote is text."""
     plain = _parse_plain(text)
     try:
         quoted = _parse_quoted(text, path, "\t")
@@ -296,6 +298,10 @@ def _parse_tabs(text: str, path: Path) -> Records:
     header = text.partition("\n")[0]
     fields = chain.from_iterable(quoted.values())
     is_evident = '"' in header or '""' in text or any(map(re.compile(r"[\t\n]").search, fields))
+    # Excel quotes the cells with a comma, and these alone.
+    cells = set(chain.from_iterable(plain.values()))
+    in_quotes = {cell for cell in cells if cell.startswith('"')}
+    is_evident |= bool(in_quotes) and in_quotes == {cell for cell in cells if "," in cell}
     is_even = len({len(record) for record in quoted.values() if any(record)}) == 1
     return quoted if is_evident and is_even else plain
 
@@ -324,12 +330,13 @@ def _parse_quoted(text: str, path: Path, delimiter: str) -> Records:
             f"{reader.line_num}: {problem}); {_QUOTING}"
         ) from None
     width = max(map(len, records.values()))
+    lines = plain.split("\n")
     for start, record in records.items():
         content = "".join(record)
         breaks = content.count("\n")
-        # Rows that a quote joins have the delimiters of all; prose has a space after a comma.
-        delimiters = content.count(delimiter) + len(record) - 1
-        are_rows = delimiters == (breaks + 1) * (width - 1)
+        # Rows that a quote joins have the delimiters of rows; prose has a space after a comma.
+        joined = lines[start - 1 : start + breaks]
+        are_rows = all(line.count(delimiter) == width - 1 for line in joined)
         if breaks and are_rows and delimiter in content and f"{delimiter} " not in content:
             raise DataError(
                 f"{path}, line {start}: a quote joins it with the lines up to {start + breaks}, "
@@ -369,12 +376,17 @@ def _require_distinct(names: Sequence[str], where: str) -> None:
         )
 
 
-def table_of(source: Any, where: str, unit: str = "row") -> Table:
-    """Return a DataFrame, a datasets.Dataset or a mapping of columns as columns of text.
+def table_of(source: Any, where: str, lines: Any = None, unit: str = "row") -> Table:
+    """Return what pandas reads as a DataFrame, or a datasets.Dataset, as columns of text.
 
-    A missing cell is "". The index of a DataFrame counts its `unit`."""
-    is_dataset = not isinstance(source, (Mapping, pd.DataFrame))
-    frame: Any = source.to_pandas() if is_dataset else pd.DataFrame(source)
+    A missing cell is "". An index with a name is a column. lines: Of the rows, in this `unit`; by
+    default their numbers."""
+    if hasattr(source, "with_format"):
+        source = _of_arrow(source.with_format("arrow")[:])
+    frame: Any = pd.DataFrame(source)
+    if lines is None:
+        frame = frame.reset_index(drop=frame.index.name is None)
+        lines = frame.index
     if not frame.size:
         raise DataError(f"{where}: no rows, or no column")
     names = [_one_line(str(name)) for name in frame.columns]
@@ -383,7 +395,19 @@ def table_of(source: Any, where: str, unit: str = "row") -> Table:
     cells = frame.set_axis(names, axis=1).to_dict("list")
     texts = {name: list(map(_cell_text, values)) for name, values in cells.items()}
     contents = ["\n".join([name, *values, ""]) for name, values in texts.items()]
-    return Table(texts, where, text_checksum(*contents), frame.index, unit, cells)
+    return Table(texts, where, text_checksum(*contents), lines, unit, cells)
+
+
+def _of_arrow(table: Any) -> pd.DataFrame:
+    """Return an Arrow table with the names of classes, which `datasets` stores as numbers.
+
+    The class -1, which is none, is "-"."""
+    frame = table.to_pandas()
+    facts = (table.schema.metadata or {}).get(b"huggingface", '{"info": {"features": {}}}')
+    for name, feature in json.loads(facts)["info"]["features"].items():
+        if feature.get("_type") == "ClassLabel":
+            frame[name] = frame[name].map(dict(enumerate(feature["names"]))).fillna("-")
+    return frame
 
 
 def _cell_text(cell: Any) -> str:

@@ -20,7 +20,7 @@ from workbench.data import CATALOGUE
 from workbench.encoder._loading import Normalize, Truncate, quiet
 from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
-from workbench.files import atomic_path
+from workbench.files import SAVED_BY_ENCODER, atomic_path
 
 # The module names of sentence-transformers 2 to 6 (6 maps them to its new ones), so that every
 # version loads them.
@@ -58,12 +58,16 @@ def replace_encoder(folder: str | Path) -> Iterator[Path]:
     Only an empty folder or an encoder is replaced; EncoderError for any other, or if it cannot be
     written.
     """
-    target = Path(folder).expanduser().absolute()
-    is_encoder = (target / "config.json").is_file()
-    is_empty = target.is_dir() and not any(target.iterdir())
-    if target.exists() and not (is_encoder or is_empty):
+    target = Path(folder).expanduser().resolve()
+    names = {path.relative_to(target).as_posix() for path in target.rglob("*")}
+    # The corpus is RankEncoder's, which writes it again; it is never published.
+    others = sorted(
+        name for name in names - {"corpus.json.gz"} if not SAVED_BY_ENCODER.fullmatch(name)
+    )
+    if others or target.is_file() or (names and "config.json" not in names):
         raise EncoderError(
-            f"{target} exists and is no saved encoder; it is left as it is: give another folder"
+            f"{target} is no saved encoder, or has other files ({', '.join(others[:3])}); it is "
+            "left as it is: give another folder"
         )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 
 from workbench.encoder import Encoder
+from workbench.errors import DataError
 from workbench.losses import Embeddings
 
 
@@ -34,7 +35,7 @@ class Whitened:
         directions = int((variances > 1e-10 * variances[0]).sum())
         self.width = width or directions
         if not 0 < self.width <= directions:
-            raise ValueError(
+            raise DataError(
                 f"width is {width}, but {len(vectors)} vectors vary in {directions} directions only"
             )
 
@@ -71,7 +72,10 @@ class TfIdf:
 
         # scikit-learn's own pattern would drop words of one letter.
         self._vectorizer: Any = TfidfVectorizer(token_pattern=r"(?u)\b\w+\b", max_features=words)
-        self._vectorizer.fit(sentences)
+        try:
+            self._vectorizer.fit(sentences)
+        except ValueError as problem:
+            raise DataError(f"tf-idf of {len(sentences)} sentences: {problem}") from None
 
     def encode(self, sentences: list[str], batch_size: int = 64) -> Embeddings:
         return torch.from_numpy(self._vectorizer.transform(sentences).toarray()).float()

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
 from workbench.losses import Embeddings, Scores, full_precision, tied_ranks, widen, widest
 
@@ -40,34 +39,30 @@ def _rank_on_device(scores: Scores) -> Scores:
 
 
 def _rank_on_cpu(scores: Scores) -> Scores:
-    """Return the centred ranks, sorted by numpy: several times faster than torch's sort on a CPU.
+    """Return the centred ranks by numpy: twice as fast as scipy's rankdata, and its values.
 
     Raises:
         ValueError: A score is nan.
     """
-    rows, corpus = scores.shape
-    order = torch.from_numpy(np.argsort(scores.numpy(), axis=1))
-    ordered = scores.gather(1, order)
-    if bool(ordered[:, -1].isnan().any()):  # nan sorts last
-        missing = int(scores.isnan().any(dim=1).sum())
+    values = scores.numpy()
+    rows, corpus = values.shape
+    order = values.argsort(axis=1)
+    ordered = np.take_along_axis(values, order, axis=1)
+    if np.isnan(ordered[:, -1]).any():  # nan sorts last
+        missing = np.isnan(values).any(axis=1).sum()
         raise ValueError(
             f"scores contain nan in {missing} of {rows} rows: look for the vector that became nan"
         )
-    middle = (corpus - 1) / 2
-    centred = torch.arange(corpus, dtype=scores.dtype) - middle
-    ranks = torch.empty_like(scores).scatter_(1, order, centred.expand(rows, corpus))
-    # Ties are few (two float32 cosines now and then, duplicates): only their places are visited.
-    # Places count through the flattened order; those of a tie follow each other.
-    equal = ordered[:, 1:] == ordered[:, :-1]
-    follows = functional.pad(equal, (1, 0)).flatten()
-    precedes = functional.pad(equal, (0, 1)).flatten()
-    tied = torch.from_numpy(np.flatnonzero(follows | precedes))  # in an eighth of torch's time
-    tie = (~follows[tied]).cumsum(0) - 1  # the number of the tie of each place
-    # Sums of whole numbers, which are exact in float64.
-    averages = tie.bincount((tied % corpus).double()) / tie.bincount() - middle
-    column = order.flatten()[tied]
-    ranks[tied // corpus, column] = averages[tie].to(ranks.dtype)
-    return ranks
+    # A tie begins where a score differs from the one before it.
+    is_edge = np.ones((rows, corpus + 1), dtype=bool)
+    is_edge[:, 1:-1] = ordered[:, 1:] != ordered[:, :-1]
+    places = np.arange(corpus, dtype=values.dtype)
+    first = np.maximum.accumulate(np.where(is_edge[:, :-1], places, 0), axis=1)
+    backwards = np.where(is_edge[:, 1:], places, corpus)[:, ::-1]
+    last = np.minimum.accumulate(backwards, axis=1)[:, ::-1]
+    ranks = np.empty_like(values)
+    np.put_along_axis(ranks, order, (first + last + 1 - corpus) / 2, axis=1)
+    return torch.from_numpy(ranks)
 
 
 @full_precision

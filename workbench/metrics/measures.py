@@ -15,7 +15,6 @@ import pandas as pd
 from numpy import ndarray
 from numpy.typing import ArrayLike
 
-from workbench.errors import DataError
 from workbench.metrics.retrieval import RETRIEVAL
 
 Names = Sequence[str] | None  # of the set that each pair belongs to; None: all are in one
@@ -110,19 +109,16 @@ def ndcg(gold: ArrayLike, predicted: ArrayLike, *, gain: str = "linear") -> floa
     predictions share their mean gain, as in scikit-learn.
 
     Args:
-        gold: Relevances g >= 0.
+        gold: Relevances g.
         predicted: Scores, larger is better.
         gain: g ("linear", which fits the range that RankCSE prints) or 2^g - 1 ("exponential").
 
     Returns:
-        A value in [0, 1]; nan for fewer than two targets or if all relevances are 0.
+        A value in [0, 1]; nan where it is undefined: for fewer than two targets, if one relevance
+        is negative, or if all are 0.
     """
     relevance, scores = paired_numbers(gold, predicted)
-    if (relevance < 0).any():
-        raise DataError(
-            f"gold contains {relevance.min():g}; relevances must be 0 or more: shift the scale"
-        )
-    if len(relevance) < 2 or not relevance.any():
+    if len(relevance) < 2 or relevance.min() < 0 or not relevance.any():
         return math.nan
     gains = _GAINS[gain](relevance)
     discounts = 1 / np.log2(np.arange(len(gains)) + 2)

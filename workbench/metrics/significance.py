@@ -279,7 +279,7 @@ def hierarchical_p(observed: Any, resampled: Any) -> float:
     lowest = math.log(1e-12)
     if end(lowest) > 0:
         return 1e-12
-    level: Any = brentq(end, lowest, 0)
+    level: Any = brentq(end, 0, lowest)  # without a difference its first end is the root
     return math.exp(level)
 
 

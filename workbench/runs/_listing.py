@@ -120,7 +120,10 @@ def _satisfies(column: Any, sign: str, wanted: str) -> Any:
     """Return for each value of a column whether it satisfies a filter; never, if it is missing."""
     number: Any = pd.to_numeric(wanted, errors="coerce")
     values = _comparable(column, as_text=sign in ("=", "!=") and pd.isna(number))
-    value = number if pd.api.types.is_numeric_dtype(values) else wanted.lower()
+    is_numeric = pd.api.types.is_numeric_dtype(values)
+    if is_numeric and pd.isna(number):
+        raise SettingError(f"{column.name} is a number, which {wanted!r} is not; write 39.5")
+    value = number if is_numeric else wanted.lower()
     return getattr(values, _SIGNS[sign])(value) & values.notna()
 
 

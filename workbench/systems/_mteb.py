@@ -44,13 +44,13 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
             has scores of known pairs.
     """
     root = Path(path)
-    files = sorted(root.rglob(f"*{_ENDING}")) if root.is_dir() else [root]
+    files = sorted(root.rglob(f"[!.]*{_ENDING}")) if root.is_dir() else [root]
     parts: dict[Any, Facts] = defaultdict(dict)  # task, subset, split -> system -> predictions
     for file in files:
         system, content = _read_predictions(file)
         if file.parent not in (root, root.parent):
             system = file.parent.relative_to(root).as_posix()
-        elif system == _UNNAMED:
+        elif system in (None, _UNNAMED):
             system = file.parent.name
         task = file.name.removesuffix(_ENDING)
         for subset, splits in content.items():
@@ -88,9 +88,10 @@ def _read_predictions(file: Path) -> tuple[str, Facts]:
     try:
         # As NaN, an infinite score is refused.
         text = file.read_text(encoding="utf-8")
-        content = json.loads(text, parse_constant=lambda _: math.nan)
+        whole = json.loads(text, parse_constant=lambda _: math.nan)
+        content = {name: {**part} for name, part in whole.items()}
         return content.pop("mteb_model_meta")["model_name"], content
-    except (OSError, ValueError, LookupError, TypeError) as problem:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
         raise DataError(
             f"{file} is no file of predictions ({problem!r}); mteb 2 writes them with "
             "evaluate(..., prediction_folder=FOLDER)"

@@ -6,7 +6,8 @@ Which column is what follows from `columns`, otherwise from these rules:
 2. "id" or "pair_id" names a row. Other ids and an index are not read.
 3. Gold has a name that only gold has (gold, label, rating, ...). Without one it is score,
    similarity or sim, unless that is the only column of numbers and gold is known from elsewhere.
-4. Any other column that mostly holds numbers is a system."""
+4. Any other column that mostly holds numbers is a system, unless its name says that it is a fact
+   of a row or larger for what is further (id, year, length, distance, ...)."""
 
 import re
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ from workbench.data import (
     read_own,
     require_in_one,
 )
-from workbench.data._roles import Roles, match_columns, plain_name
+from workbench.data._roles import NO_ROLE, Roles, match_columns, plain_name
 from workbench.data._sets import take_rows
 from workbench.data._tables import to_number
 from workbench.errors import DataError
@@ -35,10 +36,6 @@ from workbench.runs import AnyPath
 from workbench.systems._scores import SystemScores
 
 _ROW_ID = re.compile(r"(pair[\W_]?)?id", re.IGNORECASE)
-# What names a query, a document, or a row as pandas does, and is no system.
-_NO_SYSTEM = re.compile(
-    r"(.*[\W_])?idx?|(row|query|q|doc)id|row|index|nr|no|number|(unnamed.*)?", re.IGNORECASE
-)
 _GOLD_OR_SYSTEM = ("score", "similarity", "similarityscore", "sim")
 # The only system of a file is called by the file if its column has such a name.
 _ANY_SYSTEM = re.compile(r"score|sim(ilarity)?(score)?|pred(ict\w+)?|cos\w*|system")
@@ -56,9 +53,9 @@ def score_files(source: AnyPath) -> list[Path]:
     path = Path(source)
     if path.name.endswith(_ENDINGS):
         return [path]
-    if any(path.glob("*/")) or any(path.glob("*.json")):
+    if any(path.glob("[!.]*/")) or any(path.glob("[!.]*.json")):
         return []
-    return [file for file in sorted(path.glob("*")) if file.name.endswith(_ENDINGS)]
+    return [file for file in sorted(path.glob("[!.]*")) if file.name.endswith(_ENDINGS)]
 
 
 def read_score_file(
@@ -128,10 +125,7 @@ def read_score_file(
         notes.append(f"{left_out} of {len(pairs)} pairs left out, without a score of every system")
         pairs = take_rows(pairs, rows.index.to_numpy(), f"; {notes[-1]}", notes[-1])
     systems = rows.columns.difference(_KEYS, sort=False)
-    try:
-        reports = {name: [report_pairs({pairs.name: (pairs, rows[name])})] for name in systems}
-    except ValueError as problem:
-        raise DataError(f"{pairs.source}: {problem}") from None
+    reports = {name: [report_pairs({pairs.name: (pairs, rows[name])})] for name in systems}
     return SystemScores(reports, {pairs.name: pairs}, notes)
 
 
@@ -149,7 +143,7 @@ def _read_rows(path: AnyPath, chosen: dict[str, str], *, has_gold: bool) -> pd.D
     golds = [name for name in matches["score"] if plain_name(name) not in _GOLD_OR_SYSTEM]
     free = cells.columns.difference([own_id, *sides, *golds, *chosen.values()], sort=False)
     is_score = numbers.count() > is_wrong.sum()
-    systems = [name for name in free if is_score[name] and not _NO_SYSTEM.fullmatch(name)]
+    systems = [name for name in free if is_score[name] and not NO_ROLE.fullmatch(name)]
     unread = free.difference(systems)
     if not golds and not (has_gold and len(systems) == 1):
         golds = matches["score"][:1]

@@ -142,7 +142,7 @@ def judge_runs(runs: Mapping[str, Any], qrels: AnyPath) -> SystemScores:
 
 
 def write_trec(source: Any, folder: AnyPath) -> list[Path]:
-    """Write SUITE.run and SUITE.qrels of each suite with rankings; return their paths.
+    """Write SUITE.TAG.run and SUITE.qrels of each suite with rankings; return their paths.
 
     A white space in an id becomes %20. Grades are rounded to whole numbers, with a warning:
     ir-measures and trec_eval read no others. The tag is the name of the run, or "report".
@@ -166,7 +166,7 @@ def write_trec(source: Any, folder: AnyPath) -> list[Path]:
         lines = lines.sort_values(["query_id", "score", "target_id"], ascending=False)
         lines["rank"] = lines.groupby("query_id").cumcount() + 1
         retrieved = lines.query("score > -inf")
-        files[place / f"{suite}.run"] = retrieved[_RUN.split()]
+        files[place / f"{suite}.{tag}.run"] = retrieved[_RUN.split()]
         # Halves upwards, as a grade of 0.5 is one.
         grades = np.floor(lines["gold"].to_numpy(float) + 0.5).astype(int)
         if rounded := int((grades != lines["gold"]).sum()):

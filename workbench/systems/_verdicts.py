@@ -55,10 +55,9 @@ class SystemComparison:
         )
         if not tests:
             return text
-        plural = "s" if tests != 1 else ""
         return (
-            f"{text} Differences from {self.baseline}; p: paired test, Holm's correction for "
-            f"{tests} test{plural}. Smallest detectable: the true difference that would be seen in "
+            f"{text} Differences from {self.baseline}; p: paired test, Holm's correction "
+            f"(tests: {tests}). Smallest detectable: the true difference that would be seen in "
             "80 of 100 cases."
         )
 
