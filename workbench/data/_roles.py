@@ -183,8 +183,8 @@ def _missing_columns(table: Table, kind: Kind, matches: Matches) -> DataError:
     problem = f"the columns are {have} (known: {found or 'none'})"
     rule = (
         f"the roles of {kind} are {', '.join(matches)}; a score is larger for closer texts and "
-        "has a decimal point; no method trains without a score or a negative (is the first line a "
-        "header?)"
+        "has a decimal point; no method trains on pairs without a score or a negative (is the "
+        "first line a header?)"
     )
     remedy = f"give --columns {','.join(words)} or other names, or rename columns in the file"
     return DataError(f"{table.where}: {problem}; {rule}: {remedy}")
