@@ -80,7 +80,11 @@ def difference(
 ) -> Difference | None:
     """Return the difference of two rows of one start and pooling over the seeds that both have;
     None without any."""
-    first, second = (table[table["row"] == name].set_index("seed") for name in (row, base))
+    read = table.columns.intersection(["seed", column, "difference", "resampled"])
+    first = table.loc[table["row"] == row, read].set_index("seed")
+    if not len(first):
+        return None
+    second = table.loc[table["row"] == base, read].set_index("seed")
     if base == "the start" and len(second):  # it has no seeds
         second = pd.concat([second] * len(first)).set_axis(first.index)
     values = (first[column] - second[column]).dropna()
