@@ -159,9 +159,8 @@ def written() -> dict[Path, str]:
     everything = [row for row in rows if row.claim != CLAIMS[0][0]]
     figures[DOCS / "figures" / "forest.svg"] = draw(everything, named=True)
     # The world's differences are ten times as large: on one axis the English ones would be points.
-    worlds = {cell.name for cell in cells if cell.is_world}
     for name, is_world in (("order-world.svg", True), ("order-english.svg", False)):
-        shown = [row for row in gained["lists"] if (row.start in worlds) == is_world]
+        shown = [row for row in gained["lists"] if row.is_world == is_world]
         figures[DOCS / "figures" / name] = forest(shown, corrected["lists"])
     return pages | figures
 

@@ -74,6 +74,10 @@ class Row(NamedTuple):
     def is_derived(self) -> bool:
         return self.start.startswith("all starts")
 
+    @property
+    def is_world(self) -> bool:
+        return self.start.startswith("world")
+
 
 def difference(
     table: pd.DataFrame, row: str, base: str, column: str = "average"
@@ -116,11 +120,7 @@ def forest(rows: list[Row], adjusted: dict[int, float], named: bool = False) -> 
     named: English, with claims. A colour marks what Holm's correction leaves below 0.05, a dashed
     line an interval over seeds (or starts) alone.
     """
-    rows = [
-        row
-        for row in rows
-        if len(row.measured.values) > 2 and not (named and row.start.startswith("world"))
-    ]
+    rows = [row for row in rows if len(row.measured.values) > 2 and not (named and row.is_world)]
     ends = [end for row in rows for end in row.measured.interval[1:]]
     low, high = min([*ends, -0.5]), max([*ends, 0.5])
     labels = [

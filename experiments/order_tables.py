@@ -60,10 +60,6 @@ class Cell(NamedTuple):
         alone = ", alone" if self.beside == "alone" else ""
         return f"{start}; teacher: {teacher}{alone}"
 
-    @property
-    def is_world(self) -> bool:
-        return self.start == "world"
-
 
 def read_cells() -> list[Cell]:
     """Return the cells in the order of the file, without losses that lack a seed."""
