@@ -6,7 +6,9 @@ have 0.2 to 5 GB. The environment of an extra contains the one without extras, s
 the extra asks for."""
 
 import ast
+import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -82,18 +84,49 @@ class Environment(NamedTuple):
             command, cwd=self.work, env=outside, capture_output=True, text=True, check=False
         )
 
-    def workbench(self, command: str, *words: str) -> str:
-        """Return what a command prints that succeeds."""
-        done = self.run("-m", "workbench", *command.split(), *words)
-        assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
-        return done.stdout
+    def workbench(self, *commands: str) -> list[str]:
+        """Return what each command prints; all succeed."""
+        done = self._commands(commands)
+        for command, (code, output, errors) in zip(commands, done, strict=True):
+            assert code == 0, f"{command}: {output[-2000:]}{errors[-2000:]}"
+        return [output for _, output, _ in done]
 
-    def error(self, command: str) -> str:
-        """Return the last line that a command prints which is refused."""
-        done = self.run("-m", "workbench", *command.split())
-        assert done.returncode == 2, f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
-        assert "Traceback" not in done.stderr
-        return done.stderr.splitlines()[-1]
+    def errors(self, *commands: str) -> list[str]:
+        """Return the last line that each command prints; all are refused."""
+        done = self._commands(commands)
+        for command, (code, output, errors) in zip(commands, done, strict=True):
+            assert code == 2, f"{command}: {output[-2000:]}{errors[-2000:]}"
+            assert "Traceback" not in errors
+        return [errors.splitlines()[-1] for _, _, errors in done]
+
+    def _commands(self, commands: tuple[str, ...]) -> list[tuple[int, str, str]]:
+        """Run commands in one process; return exit code, output and errors of each."""
+        done = self.run("-c", ONE_PROCESS, *commands)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        return json.loads(done.stdout)
+
+
+# Loading the libraries takes longer than most commands, the more so from source.
+ONE_PROCESS = """
+import contextlib, io, json, logging, shlex, sys
+from workbench.commands.app import main
+
+told, done = sys.argv[1:], []
+for command in told:
+    sys.argv = ["workbench", *shlex.split(command)]
+    logging.root.handlers.clear()  # it would write to the errors of the command before
+    code = 0
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as output,
+        contextlib.redirect_stderr(io.StringIO()) as errors,
+    ):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+    done.append((code, output.getvalue(), errors.getvalue()))
+print(json.dumps(done))
+"""
 
 
 def pip_install(python: Path, *what: str) -> None:
@@ -212,18 +245,22 @@ assert not {{"torch", "transformers"}} & sys.modules.keys()
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_without_extras_runs_are_listed_compared_and_looked_at(light: Environment):
-    assert str(light.python.parent.parent) in light.workbench("--version")
-    assert "sweep" in light.workbench("--help")
-    assert light.workbench("runs").count("finished") == 4
-    assert "before training:" in light.workbench(
-        "show", next((light.work / "runs/simcse").iterdir()).name
-    )
-    assert "standard deviation" in light.workbench(f"power {SUITE}")
-    assert "teacher_temperature" in light.workbench("settings rankcse")
-    assert "bundled" in light.workbench("data check world-test")
-    assert "world-train" in light.workbench("data list")
-    assert "2 cells" in light.workbench("sweep simcse --seeds 2-3 --plan --runs others")
-    light.workbench("notebooks copies")
+    one = next((light.work / "runs/simcse").iterdir()).name
+    expected = {
+        "--version": str(light.python.parent.parent),
+        "--help": "sweep",
+        "runs": "finished",
+        f"show {one}": "before training:",
+        f"power {SUITE}": "standard deviation",
+        "settings rankcse": "teacher_temperature",
+        "data check world-test": "bundled",
+        "data list": "world-train",
+        "sweep simcse --seeds 2-3 --plan --runs others": "2 cells",
+        "notebooks copies": "",
+    }
+    for command, output in zip(expected, light.workbench(*expected), strict=True):
+        assert expected[command] in output, command
+        assert command != "runs" or output.count("finished") == 4
     assert (light.work / "copies" / "00_tour.ipynb").is_file()
     looked = light.run("-c", LOOK)
     assert looked.returncode == 0, looked.stderr
@@ -245,9 +282,9 @@ def test_without_extras_every_other_command_names_the_extra_that_it_needs(light:
         pushed: "train",
         "sweep simcse --slurm --runs others": "train,slurm",
     }
-    for command, extras in needs.items():
+    for (command, extras), error in zip(needs.items(), light.errors(*needs), strict=True):
         remedy = f'pip install "ranking-workbench[{extras}]"'
-        assert light.error(command).endswith(remedy), command
+        assert error.endswith(remedy), command
 
 
 @pytest.mark.slow
@@ -258,19 +295,21 @@ def test_with_train_an_encoder_is_trained_and_evaluated(
 ):
     small = ["train_limit=64", "max_steps=2", "eval_steps=2", "device=cpu"]
     small += [f"{name}={value}" for name, value in small_files.items()]
-    trained = with_extra.workbench("run simcse --no-notebook --seed 9 --runs trained", *small)
+    train = "run simcse --no-notebook --seed 9 --runs trained " + shlex.join(small)
+    look = shlex.join(["look", "--html", "page.html", "--on", small_files["dev"]])
+    trained, _ = with_extra.workbench(train, look)
     assert "after:" in trained
-    with_extra.workbench("look --html page.html --on", small_files["dev"])
     assert "word-overlap" in (with_extra.work / "page.html").read_text(encoding="utf-8")
-    assert "[train,lab]" in with_extra.error("run simcse --runs others")
+    [error] = with_extra.errors("run simcse --runs others")
+    assert "[train,lab]" in error
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("with_extra", ["lab"], indirect=True)
 def test_with_lab_alone_a_notebook_compares_finished_runs(with_extra: Environment):
-    assert "JupyterLab" in with_extra.workbench("lab --help")
-    with_extra.workbench("notebooks copies")
+    usage, _ = with_extra.workbench("lab --help", "notebooks copies")
+    assert "JupyterLab" in usage
     parameters = f"-p runs_root runs -p suite {SUITE} -p samples 50 --no-progress-bar"
     notebooks = ["copies/20_compare.ipynb", "out.ipynb"]
     done = with_extra.run("-m", "papermill", *notebooks, *parameters.split())
@@ -279,14 +318,16 @@ def test_with_lab_alone_a_notebook_compares_finished_runs(with_extra: Environmen
     code += "print(workbench.views.export_html(pathlib.Path('out.ipynb')))"
     exported = with_extra.run("-c", code)
     assert exported.stdout.strip().endswith("out.html"), exported.stderr
-    assert "[train]" in with_extra.error("look --html page.html")
+    [error] = with_extra.errors("look --html page.html")
+    assert "[train]" in error
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("with_extra", ["slurm"], indirect=True)
 def test_with_slurm_a_sweep_is_submitted_or_says_that_there_is_no_slurm(with_extra: Environment):
-    sweep = ["sweep", "simcse", "--seeds", "5-6", "--slurm", "--runs", "others"]
-    assert "2 cells" in with_extra.workbench("", *sweep, "--plan")
-    done = with_extra.run("-m", "workbench", *sweep)
+    sweep = "sweep simcse --seeds 5-6 --slurm --runs others"
+    [plan] = with_extra.workbench(f"{sweep} --plan")
+    assert "2 cells" in plan
+    done = with_extra.run("-m", "workbench", *sweep.split())
     assert done.returncode == 0 or "No module" not in done.stderr, done.stderr
