@@ -133,6 +133,14 @@ def no_type_checks() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def _no_type_checks_of_whole_runs(request: pytest.FixtureRequest) -> None:
+    """Leave types to the other tests, which call the same functions: a training would take half as
+    long again."""
+    if request.node.get_closest_marker("slow"):
+        request.getfixturevalue("no_type_checks")
+
+
+@pytest.fixture(autouse=True)
 def _no_network(socket_disabled_except_loopback: None) -> None:
     """Deny network access to every test."""
 

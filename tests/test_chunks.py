@@ -12,6 +12,8 @@ from workbench.data import Pairs, Sentences
 from workbench.methods import METHODS
 from workbench.methods.base import Method
 
+pytestmark = pytest.mark.usefixtures("no_type_checks")  # which take a third of the time
+
 CASES = {
     "simcse": ("simcse", {}),
     "rankcse": ("rankcse", {"beta": 0.1}),

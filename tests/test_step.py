@@ -26,6 +26,8 @@ from workbench.training._step import (
     signature_of,
 )
 
+pytestmark = pytest.mark.usefixtures("no_type_checks")  # which take a third of the time
+
 STEPS = 12
 AnyCase = pytest.mark.parametrize(
     ("name", "form"), CASES, ids=lambda value: value if isinstance(value, str) else None

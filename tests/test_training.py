@@ -37,6 +37,8 @@ from workbench.training._plan import Plan
 from workbench.training._state import State
 from workbench.views.run_tables import kept_checkpoint
 
+pytestmark = pytest.mark.usefixtures("no_type_checks")  # which take a third of the time
+
 
 @pytest.fixture
 def dev(tiny_sentences: list[str]) -> Pairs:
