@@ -161,7 +161,8 @@ def test_a_killed_sweep_leaves_no_process_and_two_started_at_once_finish_it_with
     interrupted = [state.parents[1] / "history.csv" for state in tmp_path.glob(f"simcse/*/{STATE}")]
     first_steps = {history: history.read_text().splitlines()[:6] for history in interrupted}
 
-    command[0] = python()
+    # Their notebooks would be those of every other run.
+    command = [python(), *command[1:], "--no-notebook"]
     both = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for _ in range(2)
@@ -195,7 +196,8 @@ def test_a_cell_that_fails_is_reported_and_stops_no_other_and_is_all_that_is_tri
     short = {name: value for name, value in values.items() if name != "learning_rate"} | {
         "max_steps": 10
     }
-    command = ["sweep", "simcse", *words(short), "learning_rate=1e30,1e-3", "--runs", tmp_path]
+    command = ["sweep", "simcse", *words(short), "learning_rate=1e30,1e-3", "--no-notebook"]
+    command += ["--runs", tmp_path]
     planned = workbench(*command, "--plan")
     assert planned.returncode == 0
     pending = {state for state, _ in list_cells(planned.stdout)}
