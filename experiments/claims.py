@@ -21,7 +21,7 @@ from differences import Difference, Row, adjusted_p, difference, forest
 from english import RESULTS, ROWS
 from list_tables import list_tables
 from order import QUESTIONS
-from order_tables import gains, read_cells, study_table, values_table
+from order_tables import gains, ranking_table, read_cells, study_table, values_table
 
 from workbench.files import project_path
 from workbench.metrics import seed_spread
@@ -141,6 +141,7 @@ def written() -> dict[Path, str]:
             "rankencoder": rank_parts(table),
             "study": study["lists"],
             "values": values_table(of_question["lists"]),
+            "ranking": ranking_table(of_question["lists"]),
             "graded losses": study["pairs"],
             "views": study["views"],
             **{f"rankcse {pooling}": text for pooling, text in parts_of.items()},

@@ -103,10 +103,11 @@ SEEDS = {"seeds": 8}
 class ShuffledTeacher(RankCSE):
     """RankCSE whose teacher returns the embedding of another sentence, by one fixed permutation."""
 
-    def read_teachers(self, sentences: list[str]) -> None:
-        super().read_teachers(sentences)
-        order = np.random.default_rng(self.config.seed).permutation(len(sentences))
-        self.teachers = [embeddings[order] for embeddings in self.teachers]
+    def prepare(self, data: Any) -> None:
+        super().prepare(data)
+        lists = self.teacher_lists
+        order = np.random.default_rng(self.config.seed).permutation(len(lists.embeddings[0]))
+        lists.embeddings = [embeddings[order] for embeddings in lists.embeddings]
 
 
 def main() -> None:

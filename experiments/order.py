@@ -8,8 +8,9 @@
 lists: what follows a teacher's lists in the place of RankCSE's ListNet. pairs: the loss on graded
 pairs. views: what the positive of SimCSE is made of. START is a folder written by
 data/build/detuned.py, a public encoder, or world-encoder for the bundled world. TEACHER is an
-encoder, or <SimCSE>: the run of SimCSE with the same seed at --rate. TRAINSET is stsb-train,
-sick-train or world-train.
+encoder, or <SimCSE>: the run of SimCSE with the same seed at --rate, which is a row of its own,
+"its teacher", with which the losses are compared. TRAINSET is stsb-train, sick-train or
+world-train.
 
 Every loss has the same number of trials: three learning rates (--rate times 1/2, 1 and 2) times
 two values of a setting of its own (of Pearson and the squared error on pairs, which have none, the
@@ -49,6 +50,7 @@ from workbench.runs import Run
 RESULTS = project_path("data") / "order.csv"
 KEY = ["start", "pooling", "teacher", "beside", "loss", "rate", "choice", "seed"]
 TRIAL_SEED = 0
+OWN = "<SimCSE>"
 FINAL_SEEDS = [1, 2, 3, 4, 5]
 RATES = (0.5, 1.0, 2.0)  # times --rate
 VECTORS = "vectors by a projection"
@@ -120,6 +122,9 @@ OF_VIEWS: Losses = SIMCSE | {
     "crops": ("simcse", {"positives": "crop"}, [{"crop_share": 0.5}, {"crop_share": 0.75}]),
     "CompCSE": ("compcse", {"subvector": None}, [{"temperature": 0.05}, {"temperature": 0.1}]),
 }
+# The run that teaches where the teacher is the start's own SimCSE: chosen by no trial.
+ITS_TEACHER = "its teacher"
+OF_TEACHER: Losses = {ITS_TEACHER: ("simcse", {}, [{}])}
 QUESTIONS = {"lists": OF_LISTS, "pairs": OF_PAIRS, "views": OF_VIEWS}
 PAIRS_BETWEEN_EVALUATIONS = 1440  # a quarter of STS-B's training pairs
 
@@ -166,6 +171,9 @@ def main() -> None:
         options.pooling = "mean" if options.question == "pairs" else "cls"
     torch.set_num_threads(1)
     measure_untrained(options)
+    if options.teacher == OWN:
+        for seed in FINAL_SEEDS:
+            train(ITS_TEACHER, options.rate, 0, seed, options)
     losses = options.losses or list(QUESTIONS[options.question])
     if options.alone:  # without a ranking loss there would be no loss
         losses = [loss for loss in losses if loss != "no ranking loss"]
@@ -275,7 +283,7 @@ def compute_row(
     loss: str, rate: float, choice: int, seed: int, options: argparse.Namespace
 ) -> dict[str, Any]:
     """Train and measure, and return the row; a finished run is only measured."""
-    method, changes, choices = QUESTIONS[options.question][loss]
+    method, changes, choices = (QUESTIONS[options.question] | OF_TEACHER)[loss]
     given = changes | choices[choice] | {"learning_rate": rate}
     if method == "cosent":
         given |= of_pairs(options, given["batch_size"])
@@ -344,7 +352,7 @@ def trained(
     is_vectors: bool = False,
 ) -> Run:
     """Return the run of a loss; its own teacher is SimCSE's run of this seed."""
-    if "<SimCSE>" in str(changes):
+    if OWN in str(changes):
         rate = {"learning_rate": options.rate}
         teacher = str(trained("simcse", rate, seed, options, is_trial=True).path)
         changes = {name: fill_placeholder(value, teacher) for name, value in changes.items()}
