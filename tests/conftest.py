@@ -59,8 +59,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-# Tests that share a slow start, of a browser with JupyterLab, a Slurm or an environment, run in one
-# process.
+# Tests that share a slow start, of a browser with JupyterLab, a Slurm, an environment or runs, run
+# in one process.
 _BROWSER = [
     "test_browser.py",
     "test_hover.py",
@@ -74,6 +74,7 @@ _INSTALLED = ["test_installed.py"]
 _SLURM = ["acceptance/test_sweeps.py"]
 TOGETHER = dict.fromkeys(_BROWSER, "browser") | dict.fromkeys(_SLURM, "slurm")
 TOGETHER |= dict.fromkeys(_INSTALLED, "installed")
+TOGETHER |= {file: file for file in ("acceptance/test_notebooks.py", "acceptance/test_training.py")}
 
 
 def goes_with(nodeid: str) -> str:

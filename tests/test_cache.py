@@ -149,7 +149,9 @@ def test_several_that_want_the_same_compute_it_once(
 def test_the_folder_is_the_argument_else_the_environment_else_the_users_cache(
     teacher: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    monkeypatch.setattr(
+        "platformdirs.user_cache_dir", lambda name, *_, **__: str(tmp_path / "user" / name)
+    )
     monkeypatch.delenv("WORKBENCH_CACHE", raising=False)
     cached_embeddings(teacher, ["a cat"])
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "named"))

@@ -690,7 +690,7 @@ def test_a_training_in_python_goes_on_when_nothing_more_can_be_printed(
 @_NEEDS_FULL
 def test_a_list_that_cannot_be_printed_is_an_error(root: Path):
     with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-m", "workbench", "runs", "--runs", root]
+        command = [python("looks"), "-m", "workbench", "runs", "--runs", root]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode != 0
     assert done.stderr.startswith(

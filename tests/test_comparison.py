@@ -2,6 +2,7 @@
 labels."""
 
 import math
+import shlex
 import shutil
 from pathlib import Path
 
@@ -421,8 +422,9 @@ def test_without_runs_everything_is_empty_and_names_the_command_that_makes_some(
     assert views.score_intervals(compared).layout.title.text == "No finished runs yet"
     file.write_text("sentence1,sentence2,score\na,b,1\n")
     for runs_root in (root, tmp_path):
+        command = f"workbench evaluate MODEL --suites '{file}' --runs {shlex.quote(str(runs_root))}"
         text = views.describe_runs(views.finished_runs(runs_root, str(file)), runs_root, str(file))
-        assert f"workbench evaluate MODEL --suites '{file}' --runs {runs_root}" in text
+        assert command in text
 
 
 def test_unknown_names_and_other_pairs_are_refused(root: Path, runs: pd.DataFrame, tmp_path: Path):
@@ -459,7 +461,12 @@ def test_a_label_that_is_better_is_marked_and_the_table_is_exported(root: Path):
     assert "±" in cells["simcse"]
     better, other = found.verdicts()
     assert better.startswith("cosent is better than simcse on world-dev: +")
-    assert other.startswith(("simcse (temperature=0.2) is worse", "No clear difference between"))
+    tempered = rows.loc["simcse (temperature=0.2)"]
+    is_clear = tempered["adjusted"] < 0.05
+    assert is_clear == (tempered["difference_high"] < 0)
+    assert other.startswith(
+        "simcse (temperature=0.2) is worse" if is_clear else "No clear difference between"
+    )
     five = views.compare_systems(root, samples=5).table.set_index("system")
     assert five.loc["cosent", "adjusted"] > 0.05, "five permutations cannot be significant"
     assert "KCC" not in found.to_latex(), "of fewer than 50 queries"

@@ -3,6 +3,7 @@ inputs."""
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +49,33 @@ def pairs(
 def method_of(encoder: Path | str, **overrides: object) -> CoSENT:
     small = SHORT | {"encoder": str(encoder), "device": "cpu", "dropout": 0.0}
     return CoSENT(CoSENTConfig.from_parameters("demo", 0, small | overrides))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"scale": 7.0}, lambda logits, gold: cosent(logits, gold, scale=7.0)),
+        (
+            {"scale": 7.0, "interaction_scale": "code"},
+            lambda logits, gold: cosent(logits, gold, scale=1.0),
+        ),
+        (
+            {"objective": "cross_entropy"},
+            lambda logits, gold: functional.binary_cross_entropy_with_logits(logits, gold / 5),
+        ),
+    ],
+    ids=["lambda of the paper", "lambda of the code", "cross-entropy"],
+)
+def test_the_loss_of_a_cross_encoder_is_that_of_its_logits(
+    spread_encoder: Path, graded: Pairs, settings: dict[str, Any], expected: Any
+):
+    method = method_of(spread_encoder, architecture="cross-encoder", **settings)
+    method.prepare(graded)
+    (term,) = method(method.collate(range(8))).values()
+    first, second = graded.sentence1[:8], graded.sentence2[:8]
+    logits = method.encoder(method.encoder.tokenize_pairs(first, second))
+    gold = torch.tensor(graded.gold[:8], dtype=torch.float32)
+    torch.testing.assert_close(term, expected(logits, gold), rtol=1e-5, atol=1e-6)
 
 
 def test_each_objective_is_its_pure_function_of_the_pairs(tiny_encoder: Path, graded: Pairs):

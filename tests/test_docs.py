@@ -228,7 +228,7 @@ def test_every_file_that_the_documents_name_exists(file: str):
     assert (PROJECT / file).exists()
 
 
-PACKAGES = "losses|metrics|ranks|methods|rankings|runs|baselines|checkpoints"
+PACKAGES = "losses|metrics|methods|runs|checkpoints|evaluation|views|teaching"
 FUNCTIONS = sorted(set(re.findall(rf"`((?:{PACKAGES})(?:\.\w+)+)", TEXT)))
 
 

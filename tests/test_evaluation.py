@@ -1,5 +1,6 @@
 """Evaluation follows the usual protocol, and undefined metrics are left out."""
 
+import dataclasses
 import gzip
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from workbench.data import Pairs, load_dev, load_pairs
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation import dev_values, evaluate, evaluate_model, per_query_metrics
+from workbench.metrics import alignment, uniformity
 from workbench.runs import Run, list_runs
 
 WORDS = ["a b", "a c", "b c", "c d", "d e", "a e"]
@@ -42,6 +44,24 @@ def by_letters(sentences: list[str]) -> np.ndarray:
 def cosines(made: Pairs) -> np.ndarray:
     a, b = by_letters(made.sentence1), by_letters(made.sentence2)
     return (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+
+
+def test_dev_has_the_alignment_of_pairs_above_four_fifths_of_their_scale_and_the_uniformity_of_all(
+    spread_encoder: Path,
+):
+    gold = [1, 4.9, 5.0, 5.1, 6.0, 2.0]
+    made = dataclasses.replace(pairs(gold), score_range=(1.0, 6.0))
+    settings = {"encoder": str(spread_encoder), "device": "cpu"}
+    method = SimCSE(SimCSEConfig.from_parameters("demo", 0, settings))
+    first, second = (
+        method.encode_plain(side).double().numpy() for side in (made.sentence1, made.sentence2)
+    )
+    found, _ = dev_values(method, made)
+    is_close = made.gold > 5
+    of_close = alignment(first[is_close], second[is_close])
+    assert found["dev_alignment"] == pytest.approx(of_close, abs=1e-6)
+    of_all = uniformity(np.concatenate([first, second]))
+    assert found["dev_uniformity"] == pytest.approx(of_all, abs=1e-6)
 
 
 def test_spearman_is_over_all_pairs_unless_asked_by_subset_of_sentences_embedded_once():

@@ -203,8 +203,10 @@ def test_a_run_that_another_process_takes_meanwhile_keeps_its_record(
 
 @pytest.mark.slow
 def test_figures_are_small_in_the_notebook_and_whole_in_the_page_and_unknown_parameters_are_refused(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    for name in ("TQDM_DISABLE", "PLOTLY_RENDERER"):
+        monkeypatch.delenv(name, raising=False)
     figure = "import plotly.graph_objects as go\ngo.Figure(go.Scatter(y=[1, 3, x]))"
     checks = (
         "import os\nfrom workbench import check_parameters\nassert "

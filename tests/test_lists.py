@@ -1,5 +1,6 @@
 """Training on graded lists: which queries, which targets, which loss."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,18 @@ def expected(encoder: Encoder, data: Pairs, rows: list[int], ranking: str) -> fl
             }[ranking]().item()
         )
     return float(np.mean(found))
+
+
+@pytest.mark.parametrize("ranking", ["listnet", "listmle", "cosent", "approx_ndcg"])
+def test_gold_is_read_from_the_bottom_of_its_scale(
+    spread_encoder: Path, listed: Pairs, ranking: str
+):
+    moved = dataclasses.replace(listed, gold=listed.gold + 1, score_range=(1.0, 6.0))
+    one, other = (
+        value(prepared(spread_encoder, data, ranking=ranking), [0, 1, 2])
+        for data in (listed, moved)
+    )
+    torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("ranking", ["listnet", "listmle", "cosent", "approx_ndcg"])

@@ -64,6 +64,19 @@ def test_undefined_is_nan_without_a_warning() -> None:
             assert math.isnan(value)
 
 
+def test_a_few_undefined_resamples_are_left_out_and_most_leave_no_interval() -> None:
+    gold, scores = np.array([0.0, 0, 0, 1, 0, 0]), numbers(6, 1)
+    values = metrics.bootstrap_values(gold, scores, samples=400)
+    # In (5/6)^6, a third of them, no pair is that of another gold score.
+    kept = values[~np.isnan(values)]
+    assert 200 < len(kept) < 400
+    interval = metrics.bootstrap_interval(gold, scores, samples=400)
+    assert interval[1:] == pytest.approx(tuple(np.quantile(kept, [0.025, 0.975])), abs=1e-12)
+    # Gold and scores must both vary: more than a half of the resamples are undefined.
+    single = [0, 1, 0, 0, 0, 0]
+    assert math.isnan(metrics.bootstrap_interval([1, 0, 0, 0, 0, 0], single, samples=400).low)
+
+
 def test_uniformity_does_not_depend_on_blocks_or_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = np.random.default_rng(0).normal(size=(11, 4))
     whole = metrics.uniformity(vectors)
@@ -201,8 +214,10 @@ def test_of_intervals_over_five_seeds_and_pairs_19_in_20_contain_the_truth(
     """Simulate differences that are a sum of these effects; the true mean is 0."""
     starts, of_start, of_seed, of_pair, of_both = effects
     draw, size, trials, found = np.random.default_rng(0), 100, 500, 0
-    for _ in range(trials):
-        resamples = draw.multinomial(size, np.full(size, 1 / size), 300).T / size
+    # How often each pair is drawn does not depend on the data: a few tables serve all trials.
+    tables = [draw.multinomial(size, np.full(size, 1 / size), 300).T / size for _ in range(20)]
+    for trial in range(trials):
+        resamples = tables[trial % len(tables)]
         pairs, observed, resampled = of_pair * draw.standard_normal(size), [], []
         for shift in of_start * draw.standard_normal(int(starts)):
             seeds = shift + of_seed * draw.standard_normal((5, 1))

@@ -97,7 +97,7 @@ def test_every_command_of_a_table_is_documented():
     }
     made = [command for values in TABLES.values() for command in values["command"] if command]
     assert {
-        command for command in made if settings_key(parse_command(command)) not in known
+        command for command in {*made} if settings_key(parse_command(command)) not in known
     } == set()
     assert len(made) > 800
 

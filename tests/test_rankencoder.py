@@ -309,7 +309,7 @@ def test_a_corpus_that_cannot_be_ranked_is_refused(
         prepared(spread, sentences, corpus=str(copies))
     # Different letters that this tokenizer knows as one unknown word.
     unseen = tmp_path / "unseen.txt"
-    unseen.write_text("\u4e00\n\u4e01\n\u4e02\n")
+    unseen.write_text("\u4e00\n\u4e01\n\u4e02\n", encoding="utf-8")
     with pytest.raises(ValueError, match="E1 gives all 3 corpus sentences one vector"):
         prepared(spread, sentences, corpus=str(unseen))
     unnamed = shutil.copytree(spread, tmp_path / "unnamed")

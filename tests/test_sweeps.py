@@ -58,10 +58,15 @@ time.sleep(600)
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let cells take a moment and train nothing."""
+    use_cell(monkeypatch, _CELL)
+
+
+def use_cell(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Let cells run this code."""
 
     def command(sweep: sweeps.Sweep, cell: sweeps.Cell) -> list[str]:
         words = [sweep.root / cell.path, sweep.root, cell.seed]
-        return [sys.executable, "-S", "-c", _CELL, *map(str, words)]
+        return [sys.executable, "-S", "-c", code, *map(str, words)]
 
     monkeypatch.setattr(sweeps.Sweep, "command", command)
 
@@ -251,7 +256,7 @@ def test_a_killed_test_run_ends_its_slurm():
         [sys.executable, "-c", HELD], cwd=Path(__file__).parent, stdout=subprocess.PIPE
     ) as run:
         assert run.stdout is not None
-        number, folder = run.stdout.readline().decode().split()
+        number, folder = run.stdout.readline().decode().rstrip("\n").split(" ", 1)
         # A process that begins has no command for a moment; one that is dead and that nobody
         # has waited for has none at all.
         command = Path(f"/proc/{number}/cmdline")
@@ -282,14 +287,22 @@ def test_after_ctrl_c_a_cell_that_hangs_is_killed(tmp_path: Path, monkeypatch: p
         os.kill(int(log.read_text().split()[0]), 0)
 
 
-@pytest.mark.usefixtures("stand_in")
 def test_each_cell_has_as_many_gpus_as_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    # The first cell ends when the second has begun, so that they run at once.
+    waits = """
+end = time.monotonic() + 60
+while len((root / "ran.txt").read_text().splitlines()) < 2 and time.monotonic() < end:
+    time.sleep(0.02)
+"""
+    cell = _CELL.replace("time.sleep(0.05)\n", waits)
+    assert cell != _CELL
+    use_cell(monkeypatch, cell)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 7")
     ones = sweeps.sweep("simcse", grid={"max_steps": [5, 7]}, runs_root=tmp_path)
     two = sweeps.sweep("simcse", grid={"max_steps": 6, "processes": 2}, runs_root=tmp_path)
     on_cpu = sweeps.sweep("simcse", grid={"max_steps": 8, "device": "cpu"}, runs_root=tmp_path)
     devices = dict(ran(tmp_path))
-    assert {devices[Path(cell.path).name] for cell in ones.cells} <= {"4", "7"}
+    assert sorted(devices[Path(cell.path).name] for cell in ones.cells) == ["4", "7"]
     assert devices[Path(two.cells[0].path).name] in ("4,7", "7,4")
     assert devices[Path(on_cpu.cells[0].path).name] == "4, 7"
     with pytest.raises(SettingError, match="num_processes=4"):

@@ -6,13 +6,13 @@ import json
 import math
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from forking import python
 from written_runs import SUITE, write_run
 
 from workbench.config import SimCSEConfig
@@ -351,7 +351,7 @@ def flat(content: Any, place: str = "") -> dict[str, Any]:
 
 
 def run_command(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "workbench", *map(str, words)]
+    command = [python("looks"), "-m", "workbench", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

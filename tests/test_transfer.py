@@ -183,6 +183,26 @@ def test_sentevals_own_classifier_is_the_same_each_time_and_leaves_the_callers_g
         fit_senteval((x[:19], y[:19]), None, [1e-2])  # none is left to stop by
 
 
+def test_sentevals_classifier_keeps_the_best_layer_and_stops_at_its_sixth_failure(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    y = (x[:, 0] > 0).astype(int)
+    right_at_each_check = [3, 5, 5, 4, 6, 6, 1, 2, 0, 9]
+    seen: list[torch.Tensor] = []
+
+    def scripted(layer: torch.nn.Linear, features: np.ndarray) -> np.ndarray:
+        right = np.arange(10) < right_at_each_check[len(seen)]
+        seen.append(layer.weight.detach().clone())
+        return np.where(right, y[:10], 1 - y[:10])
+
+    monkeypatch.setattr("workbench.evaluation._transfer._classes", scripted)
+    (kept,) = fit_senteval((x, y), (x[:10], y[:10]), [1e-5])
+    # Its failures are the checks 3, 4, 6, 7, 8 and 9; equal is no better.
+    assert len(seen) == 9
+    assert torch.equal(kept.args[0].weight, seen[4])
+
+
 def test_too_few_of_a_class_and_models_without_vectors_are_refused():
     few = dataclasses.replace(labelled(40, 1), label=[1] * 5 + [0] * 35)
     with pytest.raises(DataError, match=r"few.*5 rows"):

@@ -32,7 +32,7 @@ def train_demo(method: str, runs: Path, **overrides: Any) -> Run:
     """Train the first ten steps of a method's demo with seed 0; the base of RankEncoder is such a
     SimCSE encoder."""
     changed = {**SAME, **SHORT, **MORE.get(method, {}), **overrides}
-    if method == "rankencoder":
+    if method == "rankencoder" and "base" not in changed:
         changed["base"] = str(train_demo("simcse", runs).path / "encoder")
     config = CONFIGS[method].from_parameters("demo", changed.pop("seed", 0), changed)
     run = Run.open(config, runs)

@@ -19,11 +19,9 @@ Call = Callable[..., subprocess.CompletedProcess[str]]
 Words = Callable[[dict[str, Any]], list[str]]
 
 
-@pytest.mark.parametrize("module", ["workbench", "workbench.config", "workbench.runs"])
-def test_an_import_does_not_load_torch(module: str):
-    code = (
-        f"import sys, {module}; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
-    )
+def test_an_import_does_not_load_torch():
+    code = "import sys, workbench, workbench.config, workbench.runs; "
+    code += "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
 
 

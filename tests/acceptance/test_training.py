@@ -111,8 +111,8 @@ def test_a_run_in_progress_cannot_be_joined_by_another_process(
     assert not (run.path / "metrics.json").exists()
 
 
-def test_a_finished_run_is_used_as_it_is(uninterrupted: dict[str, Run], train: Train):
-    first = uninterrupted["simcse"]
+def test_a_finished_run_is_used_as_it_is(train: Train, tmp_path: Path):
+    first = train("simcse", tmp_path)
     written = {file: file.stat().st_mtime_ns for file in first.path.rglob("*") if file.is_file()}
     again = train("simcse", first.path.parents[1])
     assert again.path == first.path
@@ -123,8 +123,12 @@ def test_a_finished_run_is_used_as_it_is(uninterrupted: dict[str, Run], train: T
 
 
 def test_the_encoder_that_is_kept_is_the_best_on_dev(train: Train, tmp_path: Path):
-    run = train("simcse", tmp_path, learning_rate=3e-2)
-    dev = run.history().loc[lambda table: table["step"] > 0, "dev_spearman"].dropna()
+    # Too high a rate, as which is too high depends on the processor.
+    for rate in (3e-2, 1e-1, 3e-1):
+        run = train("simcse", tmp_path, learning_rate=rate)
+        dev = run.history().loc[lambda table: table["step"] > 0, "dev_spearman"].dropna()
+        if dev.iloc[-1] < dev.max():
+            break
     assert dev.iloc[-1] < dev.max(), "the last step would be the best, and the choice not be seen"
     encoder = Encoder.from_pretrained(run.path / "encoder", device="cpu")
     report = evaluate(encoder, {"dev": load_dev(run.config)})
