@@ -332,6 +332,8 @@ def test_a_run_is_opened_by_the_beginning_of_its_name_in_commands_and_settings(
         [f"teachers={path.name},world-encoder", f'b=["{path.name}"]', f"c={path.name}"], str(root)
     )
     assert named == {"teachers": f"{path},world-encoder", "b": f'["{path}"]', "c": str(path)}
+    # As a sweep writes it: the spaces of a template belong to it.
+    assert overrides_of(["template=a {sentence} [MASK] "]) == {"template": "a {sentence} [MASK] "}
 
 
 def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path):
@@ -343,12 +345,20 @@ def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path)
     evaluated = write_run(
         tmp_path, BaselineConfig.from_parameters("demo", overrides={"encoder": str(base.path)}), 0.4
     )
-    every = [by_method, by_folder, evaluated]
+    # The folder of runs under another name, as a home folder on a cluster, and by another library.
+    alias = tmp_path / "alias"
+    alias.symlink_to(tmp_path, target_is_directory=True)
+    named = str(alias / "simcse" / base.path.name)
+    by_alias = write_run(tmp_path, simcse(4, encoder=named), 0.5)
+    by_library = write_run(
+        tmp_path, BaselineConfig.from_parameters("demo", overrides={"encoder": f"st:{named}"}), 0.4
+    )
+    every = [by_method, by_folder, evaluated, by_alias, by_library]
     for run in every:
         others = [each for each in (base, *every) if each is not run]
         with pytest.raises(RunError, match=f"is needed by .*{run.path.name}"):
             remove_runs(others, tmp_path)
-    assert len(list_runs(tmp_path)) == 4
+    assert len(list_runs(tmp_path)) == 6
     lock = lock_run(evaluated.path)
     with pytest.raises(RunError, match=r"a process is working on .*end it first"):
         remove_runs([evaluated], tmp_path)
@@ -363,6 +373,13 @@ def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path)
     remove_runs([base, *every], tmp_path)
     assert list_runs(tmp_path).empty
     assert not left.exists()
+
+
+@pytest.mark.parametrize("option", ["--gpus=1", "--minutes=240", "--sbatch=account=mine"])
+def test_resources_of_a_cell_need_the_cluster(call: Call, capsys, tmp_path: Path, option: str):
+    assert call("sweep", "simcse", option, "--runs", tmp_path / "runs") != 0
+    assert "need --slurm" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "runs").exists()
 
 
 def test_common_settings_are_split_from_others_also_for_lists(tmp_path: Path):

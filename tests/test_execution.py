@@ -10,11 +10,13 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from written_runs import write_run
 
-from workbench import METHODS, Run, sweep
-from workbench.config import CONFIGS, SimCSEConfig
+from workbench import METHODS, Run, execution, sweep
+from workbench.config import CONFIGS, RankEncoderConfig, SimCSEConfig
 from workbench.errors import DataError, EncoderError, RunError, SettingError
 from workbench.execution import _execute_notebook, notebook_of, run_notebook
+from workbench.runs import list_runs
 from workbench.views import check_parameters, export_html
 
 KERNEL = {
@@ -168,6 +170,27 @@ def test_a_finished_run_whose_notebook_failed_is_executed_again_and_then_reused(
     assert "used as it is" in caplog.text
 
 
+def test_a_run_in_another_folder_is_learned_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shared = tmp_path / "shared"
+    config = RankEncoderConfig.from_parameters("demo", 0, {"base_root": str(shared)})
+    (needed,) = config.runs_needed
+    write_run(shared, needed, 0.5)
+    opened = []
+
+    def stop(config: RankEncoderConfig, root: Path) -> None:
+        opened.append(config.base_root)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("workbench.execution.check_settings", lambda _: None)
+    monkeypatch.setattr(Run, "open", stop)
+    with pytest.raises(KeyboardInterrupt):
+        execution.run(config, tmp_path / "runs")
+    assert opened == [str(shared)]
+    assert list_runs(tmp_path / "runs").empty
+
+
 def test_a_run_that_another_process_takes_meanwhile_keeps_its_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -251,7 +274,7 @@ def test_figures_of_papermill_are_in_the_page_of_nbconvert_without_a_network(
 
 
 @pytest.mark.slow
-def test_a_lesson_is_skipped_in_a_batch(tmp_path: Path):
+def test_a_lesson_is_skipped_in_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     import papermill
 
     file = notebook(tmp_path, "1 / 0", "print('after the lesson')")
@@ -262,8 +285,12 @@ def test_a_lesson_is_skipped_in_a_batch(tmp_path: Path):
     *_, lesson, after = nbformat.read(tmp_path / "out.ipynb", 4).cells
     assert (lesson.source, lesson.outputs) == ("1 / 0", [])
     assert after.outputs[0].text == "after the lesson\n"
-    with pytest.raises(RunError, match="ZeroDivisionError"):
-        _execute_notebook(file, tmp_path / "out.ipynb", {"x": 7}, lessons=True)
+    monkeypatch.setattr("workbench.execution._LESSON", "")  # as the gallery of the documentation
+    with pytest.raises(RunError, match=r"ZeroDivisionError.*\n.*out\.failed\.ipynb"):
+        _execute_notebook(file, tmp_path / "out.ipynb", {"x": 7})
+    assert (tmp_path / "out.failed.ipynb").is_file()
+    *_, kept, _ = nbformat.read(tmp_path / "out.ipynb", 4).cells
+    assert kept.outputs == [], "the notebook of the execution before"
     # papermill itself knows the tag.
     papermill.execute_notebook(str(file), str(tmp_path / "direct.ipynb"), progress_bar=False)
 

@@ -59,8 +59,9 @@ def run(config: TrainingConfig, runs_root: AnyPath = "runs", *, quiet: bool = Fa
         return finished
     check_settings(config)
     for needed in config.runs_needed:
-        run(needed, runs_root, quiet=quiet)
-        config = config.model_copy(update={"base_root": str(runs_root)})
+        root = getattr(config, "base_root", None) or str(runs_root)
+        run(needed, root, quiet=quiet)
+        config = config.model_copy(update={"base_root": root})
     # These load torch, which takes seconds: a finished run or a refusal does not wait for it.
     from workbench.evaluation import evaluate
     from workbench.methods import METHODS
@@ -92,7 +93,8 @@ def run_notebook(
 
     Raises:
         SettingError, DataError, EncoderError: Before a kernel starts.
-        RunError: The notebook fails; its executed part stays in the run's folder.
+        RunError: The notebook fails; its executed part stays in the run's folder, as
+            notebook.failed.ipynb.
 
     Example:
         workbench.run_notebook("simcse", seed=1, overrides={"temperature": 0.07})
@@ -103,7 +105,7 @@ def run_notebook(
     if finished := finished_run(config, root):
         path = finished.path
         # A cell of the notebook may have failed after the run was finished.
-        if (path / "notebook.ipynb").is_file() and not finished.facts().get("failure"):
+        if (path / "notebook.ipynb").is_file():
             LOG.info(
                 "%s is finished and used as it is; to run it again: workbench rm %s", path, path
             )
@@ -201,12 +203,11 @@ def check_settings(config: TrainingConfig) -> None:
 
 
 @steady_stdout()
-def _execute_notebook(
-    notebook: Path, output: Path, parameters: Facts, *, lessons: bool = False
-) -> None:
-    """Execute a notebook with parameters into `output`, by default without its lessons.
+def _execute_notebook(notebook: Path, output: Path, parameters: Facts) -> None:
+    """Execute a notebook with parameters into `output`, without its lessons.
 
-    If a cell fails, what was executed is written too. Raises RunError.
+    If a cell fails, what was executed is written next to it, as NAME.failed.ipynb: a notebook with
+    its own name is whole. Raises RunError.
     """
     import papermill
 
@@ -229,12 +230,13 @@ def _execute_notebook(
                 stdout_file=sys.stdout,  # warnings and progress of the kernel
                 # Not that loopback is not encrypted.
                 extra_arguments=["--IPKernelApp.log_level=50"],
-                skip_cells_with_tag="" if lessons else _LESSON,
+                skip_cells_with_tag=_LESSON,
             )
     except Exception as error:  # of a cell, a kernel that died or never started, a full disk
         problem = error
         if isinstance(error, papermill.PapermillExecutionError):
             problem = f"{error.ename}: {error.evalue}"
+        output = output.with_suffix(".failed.ipynb")
         failure = RunError(f"{notebook.name} failed: {problem}\nthe executed notebook: {output}")
     if running.is_file():
         running.replace(output)

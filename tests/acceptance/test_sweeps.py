@@ -16,6 +16,9 @@ import yaml
 from forking import python
 from real_slurm import Slurm, slurm
 
+from workbench.config import RankEncoderConfig
+from workbench.runs import run_path
+
 RESULTS = ("encoder/model.safetensors", "metrics.json", "scores.csv", "rankings.csv")
 STATE = "checkpoint/state.safetensors"  # the last saved state of an unfinished training
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc")
@@ -345,6 +348,24 @@ def test_cells_on_slurm_that_run_out_of_time_or_are_requeued_end_with_the_same_r
     assert details.count("Restarts=1") == 2
     assert [status for *_, status in list_runs(tmp_path)] == ["finished"] * 2
     assert read_results(tmp_path) == uninterrupted
+
+
+@pytest.mark.slow
+def test_on_slurm_a_cell_whose_need_fails_leaves_the_queue_and_trains_nothing(
+    cluster: Slurm, settings: Callable[..., dict[str, Any]], words: Callable, tmp_path: Path
+):
+    values = settings("rankencoder", base="simcse")
+    (needed,) = RankEncoderConfig.from_parameters("demo", 0, values).runs_needed
+    in_the_way = run_path(needed, tmp_path)
+    in_the_way.parent.mkdir()
+    in_the_way.write_text("no folder, so that the cell of SimCSE fails")
+    options = ["--slurm", "--no-notebook", "--runs", tmp_path]
+    done = workbench("sweep", "rankencoder", *words(values), "--name", "needs", *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    wait_until(lambda: not queued(cluster), every=0.5)
+    logs = {path.name: path.read_text() for path in (tmp_path / "sweeps/needs").glob("*.log")}
+    assert [name.partition("-")[0] for name in logs] == ["simcse"]
+    assert "cannot write under" in "".join(logs.values())
 
 
 @pytest.mark.slow

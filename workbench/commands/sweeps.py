@@ -64,9 +64,10 @@ def start(  # noqa: PLR0917
 
     Exit code 0 if every cell is finished or submitted.
     """
-    if not slurm and (partition or gpus or cpus or memory or sbatch):
+    if not slurm and (partition or gpus or cpus or memory or minutes != 60 or sbatch):
         raise SettingError(
-            "resources of a cell (--partition, --gpus, --cpus, --memory, --sbatch) need --slurm"
+            "resources of a cell (--partition, --gpus, --cpus, --memory, --minutes, --sbatch) need "
+            "--slurm"
         )
     contents = read_words(what, runs)
     # An option replaces the entry of a sweep's file.

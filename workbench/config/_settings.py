@@ -78,10 +78,10 @@ def parse_pairs(texts: Iterable[str], form: str) -> Values:
     """
     pairs = []
     for text in texts:
-        name, equals, value = map(str.strip, text.partition("="))
-        if not name or not equals:
+        name, equals, value = text.partition("=")
+        if not name.strip() or not equals:
             raise SettingError(f"{text!r} is not {form}")
-        pairs.append((name, value))
+        pairs.append((name.strip(), value))
     return unique_keys(pairs)
 
 

@@ -92,14 +92,13 @@ def kendall(gold: ArrayLike, predicted: ArrayLike) -> float:
         result: Any = kendalltau(first, second)
         return float(result.statistic)
     # Each pair twice, in the numerator and under the root: the factors of 2 cancel.
-    a, b = map(_pairwise_order, (first, second))
+    # [n, n]: 1 where the row's value is larger than the column's, -1 where it is less.
+    a, b = (
+        np.greater.outer(values, values) - np.less.outer(values, values) * 1.0
+        for values in (first, second)
+    )
     untied = np.square(a).sum() * np.square(b).sum()
     return float((a * b).sum() / np.sqrt(untied)) if untied else math.nan
-
-
-def _pairwise_order(values: ndarray) -> ndarray:
-    """Return [n, n]: 1 where the row's value is larger than the column's, -1 where it is less."""
-    return np.greater.outer(values, values) - np.less.outer(values, values) * 1.0
 
 
 def ndcg(gold: ArrayLike, predicted: ArrayLike, *, gain: str = "linear") -> float:

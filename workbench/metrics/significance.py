@@ -419,11 +419,7 @@ def _exchanged_means(
     return lambda tosses: (1 - 2 * tosses) @ (first - second) / len(gold)
 
 
-def _mean(gold: ndarray, values: ndarray) -> float:
-    return float(values.mean())
-
-
-_OF_MEAN = (_mean, _resampled_means, _exchanged_means)
+_OF_MEAN = (lambda _, values: float(values.mean()), _resampled_means, _exchanged_means)
 # measure -> its value, and functions that return its values under resamples and under exchanges
 _FUNCTIONS: dict[str, tuple[Any, Any, Any]] = {
     "spearman": (spearman, _resampled_spearman, _exchanged_ranks),

@@ -1,7 +1,6 @@
 """The runs of a folder: as a table with filters, by name, and removed unless others need them."""
 
 import re
-import shutil
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -310,7 +309,8 @@ def needed_by(root: AnyPath) -> dict[Path, list[Path]]:
         paths = set()
         with suppress(WorkbenchError):  # it cannot be read, or a setting names a file that is gone
             config = Run(folder).config
-            for path in map(Path, config.paths()):
+            for text in config.paths():
+                path = Path(text.removeprefix("st:")).resolve()
                 paths.add(path.parent if path.name == "encoder" else path)
             for needed in config.runs_needed:
                 paths.add(run_path(needed, root).resolve())
@@ -345,6 +345,7 @@ def remove_runs(runs: Sequence[Run], root: AnyPath = "runs") -> None:
         with reraise_os_error(path):
             remove_path(gone)  # of an earlier run with this name
             path.rename(gone)  # in one step: a kill leaves no half run
-            shutil.rmtree(gone)
-    for gone in Path(root).expanduser().glob("*/.*.removed"):  # of an interrupted removal
-        remove_path(gone)
+    # Afterwards: deleting takes seconds, in which one of them might be started.
+    for folder in {path.parent for path in leaving}:
+        for gone in folder.glob(".*.removed"):  # also of an interrupted removal
+            remove_path(gone)

@@ -366,7 +366,8 @@ def lock_run(path: Path) -> filelock.BaseFileLock:
     Otherwise, raises BusyError if another process holds it.
     """
     file = path / ".lock"
-    lock = filelock.FileLock(file, is_singleton=True)
+    # Without locks of the file system a marker file would have to do, which a kill leaves behind.
+    lock = filelock.FileLock(file, is_singleton=True, fallback_to_soft=False)
     while not lock.is_locked:
         try:
             lock.acquire(timeout=0.5)  # `is_running` may hold it for a moment

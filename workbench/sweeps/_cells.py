@@ -182,9 +182,8 @@ def plan_cells(
             unused = [entry for entry in unused if entry not in excluding]
             if excluding:
                 continue
-            title = method
-            if varying:
-                title += " " + ", ".join(f"{name}={chosen[name]}" for name in varying)
+            own = ", ".join(f"{name}={chosen[name]}" for name in varying)
+            title = f"{method} {own}".rstrip()
             add_cell(CONFIGS[method].from_parameters(profile, seed, chosen), title)
     if unused:
         raise SettingError(
@@ -192,7 +191,8 @@ def plan_cells(
         )
     if not cells:
         raise SettingError(
-            "The sweep is empty: specify a method, e.g. `workbench sweep simcse --seeds 0-4`."
+            "The sweep is empty: give a method and a seed, e.g. `workbench sweep simcse --seeds "
+            "0-4`, and exclude fewer cells by `without`."
         )
     return list(cells.values())
 
@@ -232,12 +232,12 @@ class Sweep:
 
     def command(self, cell: Cell) -> list[str]:
         """Return the command line that runs a cell."""
-        start = [sys.executable, "-m", "workbench", "run", cell.method]
-        options = ["--profile", cell.profile, "--seed", str(cell.seed), "--runs", str(self.root)]
+        command = [sys.executable, "-m", "workbench", "run", cell.method, "--runs", str(self.root)]
+        command += ["--profile", cell.profile, "--seed", str(cell.seed)]
         if not self.notebook:
-            options.append("--no-notebook")
+            command.append("--no-notebook")
         settings = [f"{name}={setting_text(value)}" for name, value in cell.overrides.items()]
-        return [*start, *options, "--", *settings]  # a value may begin with a dash
+        return [*command, "--", *settings]  # a value may begin with a dash
 
     def start(self, cell: Cell, **environment: str) -> subprocess.Popen[bytes]:
         """Start a cell as a process that writes to its log and ends with this one.
@@ -265,13 +265,10 @@ class Sweep:
         run = read_row(path) if (path / "config.json").exists() else {"status": "waiting"}
         state = run["status"]
         failure = run.get("failure") or ""
-        if state == "finished" and self.notebook:
+        if state == "finished" and self.notebook and not (path / "notebook.ipynb").is_file():
             # A finished run whose notebook failed afterwards, or was never written, is a cell that
             # runs again; it does not train again.
-            if failure:
-                state = "failed"
-            elif not (path / "notebook.ipynb").is_file():
-                state = "unfinished"
+            state = "failed" if failure else "unfinished"
         if state != "finished" and is_running(path):
             state = "running"
         return {
@@ -344,8 +341,7 @@ def open_sweep(cells: list[Cell], runs_root: AnyPath, name: str, *, notebook: bo
 def list_sweeps(runs_root: AnyPath = "runs") -> list[Sweep]:
     """Return every readable sweep under `runs_root`; log a warning for each other one."""
     sweeps = []
-    folder = Path(runs_root).expanduser() / _FOLDER
-    for file in sorted(folder.glob(f"*/{_FILE}")):
+    for file in sorted(Path(runs_root).expanduser().glob(f"{_FOLDER}/*/{_FILE}")):
         try:
             sweeps.append(Sweep(file.parent))
         except RunError as problem:

@@ -16,6 +16,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any
 
+import filelock
 import pydantic.dataclasses
 
 from workbench.config import TrainingConfig
@@ -106,7 +107,9 @@ def sweep(
     made = open_sweep(cells, runs_root, name, notebook=notebook)
     print(made.summary())
     if slurm and not dry:
-        submit(made, slurm, at_once=jobs)
+        # The same command may be submitting elsewhere.
+        with filelock.FileLock(made.folder / ".lock"):
+            submit(made, slurm, at_once=jobs)
     elif not dry:
         run_here(made, jobs=jobs)
     return made
@@ -157,9 +160,8 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
 
 def _visible_gpus() -> list[str]:
     """Return the names of the GPUs that this process may use."""
-    names = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if names is not None:
-        return [name for name in re.split(r"[\s,]+", names) if name not in ("", "-1")]
+    if (names := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return [name for name in re.findall(r"[^\s,]+", names) if name != "-1"]
     import torch
 
     return [str(number) for number in range(torch.cuda.device_count())]
@@ -211,9 +213,9 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
                 gpus_per_node=resources.gpus or None,
                 cpus_per_task=resources.cpus,
                 mem=f"{round(1024 * resources.memory)}M" if resources.memory else None,
-                additional_parameters=dict(resources.options),
-                # Also after one that failed: a cell whose need is missing says so in its log.
-                dependency=f"afterany:{':'.join(needed)}" if needed else None,
+                # A cell whose need fails leaves the queue; otherwise it would wait forever.
+                additional_parameters={"kill-on-invalid-dep": "yes"} | resources.options,
+                dependency=f"afterok:{':'.join(needed)}" if needed else None,
             )
             with executor.batch():
                 for cell in cells:
