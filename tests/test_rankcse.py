@@ -1,9 +1,11 @@
 """RankCSE: every term from its equation, every ablation by its setting, teachers of any dimension,
 refusals."""
 
+import importlib
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tiny_checkpoints import SHORT
@@ -26,6 +28,7 @@ from workbench.losses import (
 from workbench.methods.rankcse import RankCSE
 
 ROWS = [3, 1, 4, 15, 9, 26]
+EXPERIMENTS = Path(__file__).resolve().parent.parent / "experiments"
 
 
 @pytest.fixture
@@ -315,3 +318,16 @@ def test_a_start_without_dropout_stays_so_if_no_term_compares_two_views(
     assert "views" not in caplog.text
     assert rate_of() == 0.1
     assert "views would be equal" in caplog.text
+
+
+def test_the_permuted_teacher_of_the_controls_is_permuted(
+    spread: Path, sentences: Sentences, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    controls = importlib.import_module("controls")
+    shuffled = controls.ShuffledTeacher(config_of(spread))
+    shuffled.prepare(sentences)
+    (own,) = prepared(spread, sentences).teacher_lists.embeddings
+    (permuted,) = shuffled.teacher_lists.embeddings
+    assert not np.array_equal(permuted, own)
+    assert sorted(permuted.tolist()) == sorted(own.tolist())
