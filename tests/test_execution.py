@@ -152,10 +152,11 @@ def test_a_finished_run_whose_notebook_failed_is_executed_again_and_then_reused(
             "overrides": {},
             "runs_root": str(tmp_path),
         }
-        output.write_text("{}")
         (output.parent / "metrics.json").write_text("{}")
         if failures:
+            output.with_suffix(".failed.ipynb").write_text("{}")
             raise failures.pop()
+        output.write_text("{}")
 
     monkeypatch.setattr("workbench.execution._execute_notebook", kernel)
     caplog.set_level("INFO", "workbench")
