@@ -33,7 +33,7 @@ def print_runs(
     ] = "",
     as_json: Annotated[bool, Option("--json", help="Print JSON, one object per run.")] = False,
 ) -> None:
-    """List runs: changed settings, status, scores x 100, when they began, seconds of the last start.
+    """List runs: changed settings, status, scores x 100, start, seconds of the last start.
 
     `start` is the score before training, on the average of the seven sets or on the first suite of
     the run.
