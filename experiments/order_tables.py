@@ -67,7 +67,7 @@ class Cell(NamedTuple):
 
 
 def read_cells() -> list[Cell]:
-    """Return the cells in the order of the file, without losses that lack a seed."""
+    """Return the cells with a loss that has all seeds, without losses that lack one."""
     table = pd.read_csv(RESULTS, dtype={"start": str})
     is_untrained = table["loss"].isin(UNTRAINED)
     final = table[(table["seed"] > 0) & ~is_untrained]
@@ -75,6 +75,8 @@ def read_cells() -> list[Cell]:
     for (start, pooling, teacher, beside), own in final.groupby(CELL, sort=False):
         seeds = own.groupby("loss")["seed"].transform("count")
         finished = own[seeds == len(FINAL_SEEDS)]
+        if finished.empty:
+            continue
         is_here = (table["start"] == start) & (table["pooling"] == pooling)
         # Without training, only graded pairs have test sets and sentences of their own.
         of_pairs = Cell(start, pooling, teacher, beside, own).question == "pairs"
