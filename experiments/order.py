@@ -54,6 +54,7 @@ OWN = "<SimCSE>"
 FINAL_SEEDS = [1, 2, 3, 4, 5]
 RATES = (0.5, 1.0, 2.0)  # times --rate
 VECTORS = "vectors by a projection"
+NO_RANKING = "no ranking loss"
 WHITENINGS = [  # width None keeps every direction
     {"kind": "whitening", "width": width, "pooling": pooling}
     for pooling in ("mean", "avg_first_last")
@@ -71,7 +72,7 @@ def with_temperatures(student: float, teacher: float) -> Changes:
 Losses = dict[str, tuple[str, Changes, list[Changes]]]
 SIMCSE: Losses = {"SimCSE": ("simcse", {}, [{"temperature": 0.05}, {"temperature": 0.1}])}
 OF_LISTS: Losses = SIMCSE | {
-    "no ranking loss": ("rankcse", {"gamma": 0.0}, [{"beta": 1.0}, {"beta": 0.3}]),
+    NO_RANKING: ("rankcse", {"gamma": 0.0}, [{"beta": 1.0}, {"beta": 0.3}]),
     "ListNet, the paper's temperatures": (
         "rankcse",
         with_temperatures(0.025, 0.0125),
@@ -176,7 +177,7 @@ def main() -> None:
             train(ITS_TEACHER, options.rate, 0, seed, options)
     losses = options.losses or list(QUESTIONS[options.question])
     if options.alone:  # without a ranking loss there would be no loss
-        losses = [loss for loss in losses if loss != "no ranking loss"]
+        losses = [loss for loss in losses if loss != NO_RANKING]
     for loss in losses:
         chosen = choose(loss, options)
         setting = (loss, chosen["rate"], int(chosen["choice"]))

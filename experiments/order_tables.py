@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pandas as pd
 from differences import Row, adjusted_p, difference
-from order import FINAL_SEEDS, ITS_TEACHER, OWN, RESULTS, VECTORS
+from order import FINAL_SEEDS, ITS_TEACHER, NO_RANKING, OWN, RESULTS, VECTORS
 
 from workbench.metrics import seed_spread
 from workbench.systems import p_text
@@ -26,7 +26,6 @@ UNTRAINED = ["the start", "whitening of the start", "tf-idf"]
 ON_VALUES = ["mean squared error", "correlation"]
 ON_ORDER = ["ListMLE", "CoSENT on lists"]
 IN_A_SOFTMAX = ["ListNet, the paper's temperatures", "ListNet, softer"]
-NO_RANKING = "no ranking loss"
 OF_RANKING = [*ON_VALUES, *IN_A_SOFTMAX, *ON_ORDER, "only the first", VECTORS]
 
 

@@ -58,8 +58,8 @@ def run(config: TrainingConfig, runs_root: AnyPath = "runs", *, quiet: bool = Fa
     if finished := finished_run(config, runs_root):
         return finished
     check_settings(config)
+    root = getattr(config, "base_root", None) or str(runs_root)
     for needed in config.runs_needed:
-        root = getattr(config, "base_root", None) or str(runs_root)
         run(needed, root, quiet=quiet)
         config = config.model_copy(update={"base_root": root})
     # These load torch, which takes seconds: a finished run or a refusal does not wait for it.
