@@ -4,6 +4,7 @@ import gzip
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from written_runs import write_run
 
 from workbench import METHODS, Run, execution, sweep
 from workbench.config import CONFIGS, RankEncoderConfig, SimCSEConfig
-from workbench.errors import DataError, EncoderError, RunError, SettingError
+from workbench.errors import BusyError, DataError, EncoderError, RunError, SettingError
 from workbench.execution import _execute_notebook, notebook_of, run_notebook
 from workbench.runs import list_runs
 from workbench.views import check_parameters, export_html
@@ -169,6 +170,40 @@ def test_a_finished_run_whose_notebook_failed_is_executed_again_and_then_reused(
     assert Run(path).facts()["failure"] is None
     run_notebook("simcse", seed=3, runs_root=tmp_path)
     assert "used as it is" in caplog.text
+
+
+def test_of_two_that_execute_the_notebook_of_a_run_one_is_refused_and_a_cell_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = write_run(tmp_path, SimCSEConfig.from_parameters("demo"), 1.0).path
+    notebook = path / "notebook.ipynb"
+    hold = f"""
+import sys
+from pathlib import Path
+from workbench.runs import lock_run
+lock = lock_run(Path({str(path)!r}), "notebook.ipynb", ".notebook.lock")
+print("held", flush=True)
+sys.stdin.read()
+"""
+    monkeypatch.setattr("workbench.execution._execute_notebook", lambda *_: 1 / 0)
+    command = [sys.executable, "-c", hold]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(BusyError, match=f"another process is working on .*{other.pid}"):
+            run_notebook("simcse", runs_root=tmp_path)
+        monkeypatch.setenv("WORKBENCH_CELL", "")
+        ending = threading.Timer(1, lambda: (notebook.write_text("whole"), other.communicate()))
+        ending.start()
+        assert run_notebook("simcse", runs_root=tmp_path).path == path
+        ending.join()
+    assert notebook.read_text() == "whole"
+    assert Run(path).facts().get("failure") is None
+    notebook.unlink()
+    with pytest.raises(ZeroDivisionError):  # it is free again
+        run_notebook("simcse", runs_root=tmp_path)
 
 
 def test_a_run_in_another_folder_is_learned_from_there(

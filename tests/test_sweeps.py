@@ -8,23 +8,26 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from written_runs import write_run
 
 from workbench import sweeps
 from workbench.commands.options import overrides_of
 from workbench.commands.sweeps import read_words
 from workbench.config import SimCSEConfig
 from workbench.errors import DataError, RunError, SettingError
-from workbench.runs import run_path
+from workbench.runs import lock_run, run_path
 
 # A cell that trains nothing: it waits for the same cell of another sweep, notes that it ran, and
 # fails for seed 3.
 _CELL = """
 import fcntl, os, pathlib, sys, time
 path, root, seed = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
-lock = open(os.environ["WORKBENCH_CELL"], "a")
+assert "WORKBENCH_CELL" in os.environ
+lock = open(root / f"{path.name}.lock", "a")
 fcntl.flock(lock, fcntl.LOCK_EX)
 if (path / "metrics.json").exists():
     sys.exit()
@@ -37,14 +40,6 @@ if seed == "3":
     sys.exit("no luck with 3")
 (path / "notebook.ipynb").write_text("{}")
 (path / "metrics.json").write_text("{}")
-"""
-# A cell that runs until its sweep ends.
-_HOLD = """
-import fcntl, os, sys
-lock = open(os.environ["WORKBENCH_CELL"], "a")
-fcntl.flock(lock, fcntl.LOCK_EX)
-print("held", flush=True)
-sys.stdin.read()
 """
 # A cell that ignores Ctrl-C.
 _HANG = """
@@ -218,27 +213,29 @@ def test_two_sweeps_at_once_finish_every_cell_and_run_none_twice(
     assert "failed" not in capsys.readouterr().out
 
 
-def test_a_cell_waits_for_the_same_cell_of_another_sweep_and_ends_with_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(
-        sweeps.Sweep, "command", lambda *_: [sys.executable, "-m", "workbench", "--version"]
-    )
-    one, two = (
-        sweeps.sweep("simcse", name=name, runs_root=tmp_path, dry=True) for name in ("one", "two")
-    )
-    with monkeypatch.context() as patch:
-        patch.setattr(sweeps.Sweep, "command", lambda *_: [sys.executable, "-S", "-c", _HOLD])
-        holder = one.start(one.cells[0])
-    wait_for_text(one.log(one.cells[0]), "held")
-    waiting, stopped = (two.start(two.cells[0]) for _ in range(2))
+@pytest.mark.skipif(sys.platform != "linux", reason="open files are read from /proc")
+def test_a_cell_waits_for_the_notebook_of_another_sweep_and_ends_with_its_own(tmp_path: Path):
+    made = sweeps.sweep("simcse", runs_root=tmp_path, dry=True)
+    [cell] = made.cells
+    path = write_run(tmp_path, cell.config, 1.0).path
+    lock = lock_run(path, "notebook.ipynb", ".notebook.lock")
+
+    def waits(process: subprocess.Popen[bytes]) -> bool:
+        opened = Path(f"/proc/{process.pid}/fd").iterdir()
+        with suppress(FileNotFoundError):  # closed meanwhile, until the next attempt
+            return any(file.readlink().name == ".notebook.lock" for file in opened)
+        return False
+
+    waiting, stopped = (made.start(cell) for _ in range(2))
+    assert wait_until(lambda: waits(waiting))
+    assert wait_until(lambda: waits(stopped))
     stopped.communicate()
     assert stopped.returncode == 130
     assert waiting.poll() is None
-    assert "ranking-workbench" not in two.log(two.cells[0]).read_text()
-    holder.communicate()
-    assert waiting.wait(60) == 0
-    assert "ranking-workbench" in two.log(two.cells[0]).read_text()
+    (path / "notebook.ipynb").write_text("of the other sweep")
+    lock.release()
+    assert waiting.wait(60) == 0, made.log(cell).read_text()
+    assert (path / "notebook.ipynb").read_text() == "of the other sweep"
 
 
 HELD = """

@@ -26,15 +26,11 @@ def main() -> None:
     """Run the command; from the first import on, Ctrl-C ends it with one line and code 130."""
     signal.signal(signal.SIGINT, _interrupt)
     # A cell of a sweep ends with it, even after kill -9.
-    if file := os.environ.get("WORKBENCH_CELL"):
+    if os.environ.get("WORKBENCH_CELL"):
         os.environ["WORKBENCH_CELL"] = ""  # commands in its notebook are not cells
         import threading
 
         threading.Thread(target=_end_with_parent, daemon=True).start()
-        import filelock
-
-        lock = filelock.FileLock(file)
-        lock.acquire()  # another sweep may be running the same cell
     try:
         from workbench.commands.app import main as command
 

@@ -21,7 +21,7 @@ from workbench.data import (
 from workbench.errors import DataError, RunError, SettingError
 from workbench.files import project_path
 from workbench.printing import LOG, steady_stdout
-from workbench.runs import AnyPath, Facts, Run, finished_run
+from workbench.runs import AnyPath, Facts, Run, finished_run, lock_run
 
 # Environment of a kernel. cuBLAS reads its setting at its first product, too late to be set in a
 # notebook.
@@ -120,9 +120,19 @@ def run_notebook(
     }
     current = Run.open(config, root)  # which refuses a run that another process works on
     current.release()  # to the kernel
-    LOG.info("running %s; history, scores and executed notebook: %s", notebook.name, current.path)
-    with current.record_end():
-        _execute_notebook(notebook, current.path / "notebook.ipynb", parameters)
+    executed = current.path / "notebook.ipynb"
+    # The lock of the run is free before the kernel takes it, and once the run is finished.
+    lock = lock_run(current.path, executed.name, ".notebook.lock")
+    try:
+        if executed.is_file() and current.finished:  # by another process meanwhile
+            return current
+        LOG.info(
+            "running %s; history, scores and executed notebook: %s", notebook.name, current.path
+        )
+        with current.record_end():
+            _execute_notebook(notebook, executed, parameters)
+    finally:
+        lock.release(force=True)
     return current
 
 

@@ -43,11 +43,12 @@ def check(
     is), "hub" (not on this machine; not downloaded), "damaged" or "missing"; the problem, which
     contains the name, is "" if the set loads and nothing is remarkable.
     """
-    rows = []
-    for name in CATALOGUE if names is None else names:
+    rows = [
+        _check(part, columns, scale)
+        for name in (CATALOGUE if names is None else names)
         # A task is a set for each of its splits.
-        for part in TRANSFER.get(name, {"all": name}).values():
-            rows.append(_check(part, columns, scale))
+        for part in TRANSFER.get(name, {"all": name}).values()
+    ]
     return pd.DataFrame(rows).astype({"rows": "Int64"})
 
 

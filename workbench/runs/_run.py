@@ -359,20 +359,20 @@ def is_finished(path: Path) -> bool:
     return (path / FINISHED).is_file()
 
 
-def lock_run(path: Path) -> filelock.BaseFileLock:
-    """Take the lock of the run in `path`, or return it free if another process finished the run.
+def lock_run(path: Path, result: str = FINISHED, name: str = ".lock") -> filelock.BaseFileLock:
+    """Take a lock of the run in `path`, or return it free if another process wrote the `result`.
 
-    A cell of a sweep, and its kernel, wait until that process ends or has finished the run.
-    Otherwise, raises BusyError if another process holds it.
+    A cell of a sweep, and its kernel, wait until that process ends or has written it. Otherwise,
+    raises BusyError if another process holds the lock.
     """
-    file = path / ".lock"
+    file = path / name
     # Without locks of the file system a marker file would have to do, which a kill leaves behind.
     lock = filelock.FileLock(file, is_singleton=True, fallback_to_soft=False)
     while not lock.is_locked:
         try:
             lock.acquire(timeout=0.5)  # `is_running` may hold it for a moment
         except filelock.Timeout:
-            if is_finished(path):
+            if (path / result).is_file():
                 return lock
             if "WORKBENCH_CELL" not in os.environ:
                 raise BusyError(

@@ -244,15 +244,13 @@ class Sweep:
 
         It ends also if this one is killed (kill -9), because its stdin is then closed.
         """
-        # Shared with the same cell of other sweeps.
-        lock = self.folder.with_name(f".{self.log(cell).stem}.lock")
         with self.log(cell).open("ab") as log:
             return subprocess.Popen(
                 self.command(cell),
                 stdin=subprocess.PIPE,  # which `workbench run` sees closed
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **environment, "WORKBENCH_CELL": str(lock)},
+                env={**os.environ, **environment, "WORKBENCH_CELL": "1"},
                 start_new_session=True,  # Ctrl-C reaches the sweep alone, which then ends its cells
             )
 
