@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,13 +10,16 @@ from typing import Any
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 from typer.testing import CliRunner
 from written_runs import SUITE, write_run
 
 from workbench import views
 from workbench.commands.app import app
 from workbench.config import SimCSEConfig
+from workbench.errors import RunError
 from workbench.execution import execute_lesson
+from workbench.runs import Run
 
 LESSONS = ["00_tour", "10_simcse", "11_rankcse", "17_lists", "30_failures"]
 HEADER = "time,name,notebook,exercise,right,answer,gain\n"
@@ -79,6 +83,11 @@ def test_slides_for_students_have_no_solutions_and_the_figures_of_the_executed_c
     assert "<summary>Solution" in teachers
     assert "data:image/png" in students
     assert not re.search(r'href="[^"]*\.ipynb', students)
+    # A teacher's copy has open solutions.
+    call("make", tmp_path / "c", "10_simcse", "--for", "teachers")
+    call("slides", tmp_path / "c" / "10_simcse.ipynb", "--handout")
+    for page in (tmp_path / "c").glob("*.html"):
+        assert "<summary>Solution" not in page.read_text(encoding="utf-8"), page
     (tmp_path / "wrong.ipynb").write_text('{"a": 1}')
     with pytest.raises(ValueError, match=r"wrong\.ipynb is no notebook"):
         call("slides", tmp_path / "wrong.ipynb")
@@ -136,6 +145,18 @@ def test_an_executed_page_is_written_once(tmp_path: Path):
     assert "Spearman" in page.read_text(encoding="utf-8")
     assert execute_lesson(tmp_path / "00_tour.ipynb") == f"kept: {page}"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["00_tour.html", "00_tour.ipynb"]
+
+
+@pytest.mark.slow
+def test_a_notebook_that_fails_is_kept_where_the_error_says(tmp_path: Path):
+    lesson = tmp_path / "mine.ipynb"
+    cells = [new_code_cell(code) for code in ("print('so far')", "1 / 0")]
+    nbformat.write(new_notebook(cells=cells), lesson)
+    with pytest.raises(RunError, match="ZeroDivisionError") as failure:
+        execute_lesson(lesson)
+    kept = Path(str(failure.value).rpartition("the executed notebook: ")[2])
+    assert "so far" in kept.read_text(encoding="utf-8")
+    assert not (tmp_path / "mine.html").exists()
 
 
 @pytest.fixture
@@ -236,6 +257,17 @@ def test_the_last_wrong_answers_and_sheets_that_a_spreadsheet_has_changed(studen
     assert "n 2. Zero, Dan:\ndef f(x):\n    return x\n" in printed, "code keeps its lines"
     with pytest.raises(FileNotFoundError, match="none"):
         call("board", students / "none")
+
+
+def test_runs_without_the_suite_of_the_board_are_missing_and_hide_no_others(students: Path):
+    config = SimCSEConfig.from_parameters("demo", 4, {})
+    run = Run.open(config, students / "dan" / "runs")
+    run.release()
+    for folder in ("anna", "ben"):
+        shutil.rmtree(students / folder / "runs")
+    board = views.read_board(students, "a-suite-of-one-student")
+    assert "no finished run: anna, ben, cleo, dan, eva" in board.notes
+    assert list(board.answers["folder"]) == ["anna", "ben", "cleo"]
 
 
 def test_a_board_of_nobody_is_empty(tmp_path: Path):

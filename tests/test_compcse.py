@@ -1,6 +1,7 @@
 """CompCSE: the loss from its equation, every ablation of the paper, and refused inputs."""
 
 import hashlib
+import json
 import math
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from workbench.config import CompCSEConfig
 from workbench.data import Sentences
+from workbench.encoder import Encoder
 from workbench.errors import DataError, SettingError
 from workbench.methods.compcse import CompCSE
 from workbench.methods.splitting import split_words, subsample
@@ -148,6 +150,22 @@ def test_halves_of_tokens_are_the_tokens_of_the_sentence(spread_encoder: Path):
         assert (left + right == whole and len(left) == len(whole) // 2) or (
             len(whole) == 1 and left == right == whole
         )
+
+
+def test_halves_of_tokens_have_the_prompt_of_the_encoder(spread_encoder: Path, tmp_path: Path):
+    start = Encoder.from_pretrained(spread_encoder, "mean", device="cpu")
+    start.save(tmp_path / "start")
+    (tmp_path / "start" / "encoder.json").unlink()  # as another author's folder
+    file = tmp_path / "start" / "config_sentence_transformers.json"
+    usage = {"prompts": {"sts": "red dog "}, "default_prompt_name": "sts"}
+    file.write_text(json.dumps(json.loads(file.read_text()) | usage))
+    method = method_of(tmp_path / "start", partition="tokens", pooling="mean", max_seq_length=7)
+    method.prepare(named(["cat bird sees old park likes", "dog"]))
+    whole, *halves = token_rows(method)[:3]
+    plain = method.encoder.tokenizer("red dog cat bird sees old park likes")["input_ids"]
+    assert whole == [*plain[:6], plain[-1]]
+    assert [row[:3] for row in halves] == [plain[:3]] * 2
+    assert [len(row) for row in halves] == [7, 7]
 
 
 @pytest.mark.parametrize("partition", ["words", "tokens"])

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
@@ -489,7 +491,7 @@ def test_cells_that_are_no_text_never_become_text() -> None:
         "{'y': 1}",
     ]
     twice = pd.DataFrame([["a", "b", 1]], columns=["text", "text", "score"])
-    with pytest.raises(DataError, match=r"frame: a column name is repeated \(text\)"):
+    with pytest.raises(DataError, match=r"frame: a column name is repeated \('text'\)"):
         Sentences.from_frame(twice)
 
 
@@ -843,6 +845,26 @@ def test_classes_that_a_source_names_are_not_read_as_their_numbers(tmp_path: Pat
         Pairs.from_frame(rated)
 
 
+def test_a_list_and_a_dropped_column_in_what_datasets_records_are_no_classes(
+    tmp_path: Path,
+) -> None:
+    table = pa.table({"query": ["a", "b"], "pos": ["c", "d"], "neg": ["e", "f"]})
+    # As `datasets` before version 4 wrote it; the column "label" was dropped afterwards.
+    features = {"pos": {"dtype": "string", "_type": "Value"}, "ids": [{"dtype": "int64"}]}
+    features |= {"query": [{"_type": "Value"}], "label": {"names": ["x"], "_type": "ClassLabel"}}
+    facts = json.dumps({"info": {"features": features}})
+    pq.write_table(table.replace_schema_metadata({"huggingface": facts}), tmp_path / "a.parquet")
+    assert rows(load_data(tmp_path / "a.parquet")) == [("a", "c", "e"), ("b", "d", "f")]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_the_delimiters_in_a_single_column_are_text(ending: str, tmp_path: Path) -> None:
+    texts = ["A dog, a cat", "It said: no", *["plain"] * 20, "Wait for it; it comes", "a | b"]
+    frame = pd.DataFrame({"sentence": texts})
+    frame.to_csv(tmp_path / f"a.{ending}", index=False, sep="," if ending == "csv" else "\t")
+    assert load_sentences(tmp_path / f"a.{ending}").sentences == texts
+
+
 def test_an_index_with_a_name_is_a_column_and_another_is_none(tmp_path: Path) -> None:
     frame = pd.DataFrame({"id": ["p", "q"], "sentence1": ["a", "b"], "sentence2": ["c", "d"]})
     frame["score"] = [1.0, 2.0]
@@ -851,6 +873,8 @@ def test_an_index_with_a_name_is_a_column_and_another_is_none(tmp_path: Path) ->
         for pairs in (load_pairs(tmp_path / "indexed.parquet"), Pairs.from_frame(frame)):
             assert (pairs.extra["id"], pairs.sentence1) == (["p", "q"], ["a", "b"])
     assert list(Pairs.from_frame(frame.iloc[::-1]).extra) == ["id"]
+    means = frame.groupby(["sentence1", "sentence2"])[["score"]].mean()
+    assert Pairs.from_frame(means).sentence2 == ["c", "d"]
     lists = pd.DataFrame({"query": ["a", "b", "c"], "pos": [["x"], ["y"], []], "neg": [["n"]] * 3})
     repeated = Triplets.from_frame(lists.set_index([[0, 0, 0]]))
     assert "2 triplets of the lists in 2 rows (1 rows without" in repeated.source

@@ -113,7 +113,7 @@ def test_training_batches_are_cut_at_train_length_and_encode_is_not(folder: Path
     )
     for refused in (2, POSITIONS + 1):
         with pytest.raises(
-            EncoderError, match=f"train_length is {refused}, max_seq_length {POSITIONS}: choose 3"
+            EncoderError, match=rf"training cuts at {refused} tokens .* reads {POSITIONS}: choose 3"
         ):
             Encoder.from_pretrained(folder, train_length=refused)
 
@@ -136,6 +136,12 @@ def test_training_on_packed_tokens_is_training_on_the_padded_batch(
         gradients.append([rows.detach(), *(p.grad for p in encoder.parameters())])
     for ours, padded in zip(*gradients, strict=True):
         assert_close(ours, padded, atol=1e-12 * (1 + float(padded.abs().max())), rtol=1e-9)
+
+
+def test_a_template_has_no_place_for_a_prompt(folder: Path) -> None:
+    encoder = Encoder.from_pretrained(folder, "mask", template="{sentence} [MASK]", device="cpu")
+    with pytest.raises(EncoderError, match="in a template, without a prompt"):
+        encoder.encode(["a cat"], prompt="query: ")
 
 
 def test_the_template_is_never_cut_and_its_own_mask_is_read(folder: Path) -> None:

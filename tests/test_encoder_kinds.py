@@ -30,7 +30,7 @@ from workbench.encoder import Encoder
 from workbench.errors import EncoderError
 from workbench.evaluation import evaluate
 from workbench.methods import METHODS
-from workbench.teachers import load_teacher
+from workbench.teachers import fingerprint, load_teacher
 
 SENTENCES = [*tiny_sentences(40), "", "A Man Sees THE Dog .", " ".join(WORDS)]
 PROMPTS = {"query": "the book : ", "document": "", "sts": "small food sees "}
@@ -167,6 +167,52 @@ def test_prompts_are_chosen_by_name_or_given(kind: str, tmp_path: Path) -> None:
     )
     with pytest.raises(EncoderError, match="no prompt 'qery'; did you mean 'query'"):
         encoder.encode(SENTENCES, prompt_name="qery")
+    # Every SentenceTransformer knows this name.
+    none = embed(folder, normalize_embeddings=True, prompt_name="document")
+    assert largest_difference(encoder.encode(SENTENCES, prompt_name="document"), none) < TOLERANCE
+
+
+def test_a_limit_of_tokens_is_one_of_the_sentence_and_not_of_its_prompt(tmp_path: Path) -> None:
+    folder = write("prompts", tmp_path)
+    short = Encoder.from_pretrained(folder, device="cpu", precision="fp32", max_seq_length=6)
+    five, four = (" ".join(WORDS[:count]) for count in (5, 4))
+    assert torch.equal(short.encode(five), short.encode(four))
+    assert not torch.equal(short.encode(four), short.encode(" ".join(WORDS[:3])))
+
+
+@pytest.mark.parametrize("name", ["simcse", "rankencoder", "mixed"])
+def test_a_training_compares_cosines_whatever_its_start_was_saved_with(
+    name: str, tmp_path: Path
+) -> None:
+    folder = write("dot product", tmp_path)
+    asked = {"encoder": str(folder), "pooling": "mean", "device": "cpu"}
+    if name != "simcse":
+        asked["base"] = str(write("BERT", tmp_path / "base"))
+    method = METHODS[name](CONFIGS[name].from_parameters("demo", 0, asked))
+    assert method.encoder.similarity_name == "cosine"
+    method.encoder.save(tmp_path / "kept")
+    assert SentenceTransformer(str(tmp_path / "kept"), device="cpu").similarity_fn_name == "cosine"
+
+
+def test_the_function_of_a_dense_layer_decides_an_embedding(tmp_path: Path) -> None:
+    folder = write("dense layers", tmp_path)
+    path = folder / "2_Dense" / "config.json"
+    before = fingerprint(Encoder.from_pretrained(folder, device="cpu"))
+    settings = json.loads(path.read_text())
+    settings["activation_function"] = "torch.nn.modules.activation.Tanh"
+    path.write_text(json.dumps(settings))
+    assert fingerprint(Encoder.from_pretrained(folder, device="cpu")) != before
+
+
+def test_a_decoder_that_sees_both_sides_has_any_pooling(tmp_path: Path) -> None:
+    plain = tiny_decoder(tmp_path / "plain")
+    path = plain / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"is_causal": False}))
+    modules = [Transformer(str(plain)), Pooling(32, "mean")]
+    theirs = SentenceTransformer(modules=modules, device="cpu").encode(SENTENCES, batch_size=1)
+    encoder = Encoder.from_pretrained(plain, "mean", device="cpu", precision="fp32")
+    ours = encoder.encode(SENTENCES, normalize_embeddings=False)
+    assert largest_difference(ours, theirs) < TOLERANCE
 
 
 def test_an_encoder_for_the_dot_product_is_evaluated_by_it_and_is_no_teacher(

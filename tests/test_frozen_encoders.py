@@ -154,6 +154,18 @@ def test_they_are_evaluated_and_asked(tmp_path: Path) -> None:
         assert len(answer) == 2
 
 
+def test_sentence_transformer_computes_in_fp32_and_has_its_own_pooling(tmp_path: Path) -> None:
+    folder = write("BERT", tmp_path)
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"dtype": "bfloat16"}))
+    encoder = teachers.load_teacher(f"st:{folder}", device="cpu")
+    assert {weight.dtype for weight in encoder.model.parameters()} == {torch.float32}
+    with pytest.raises(EncoderError, match="with a pooling of its own"):
+        teachers.load_teacher(f"st:{folder}", pooling="cls")
+    with pytest.raises(EncoderError, match="with a pooling of its own"):
+        load_baseline(BaselineConfig(encoder=f"st:{folder}", pooling="cls"))
+
+
 def test_they_are_not_trained_and_name_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

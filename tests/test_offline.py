@@ -217,6 +217,15 @@ def test_ones_own_order_is_compared_by_kendalls_tau_on_a_phone_by_touch_and_by_k
         opened.emulate_media(color_scheme=scheme)
         found = Axe().run(opened, options={"resultTypes": ["violations"]})
         assert found.response["violations"] == [], scheme
+    # Another question: the encoders' order comes after an order of one's own again.
+    opened.locator("#query").fill("a b c e")
+    opened.get_by_role("button", name="Compare").wait_for()
+    assert opened.locator("#ranking table, figcaption").count() == 0
+    opened.locator("#targets").fill("z!\na b c\nb\nc d x")
+    changed = ["a b c", "z!", "c d x", "b"]
+    assert opened.locator("#own span").all_inner_texts() == changed, (
+        "an edited line keeps its place"
+    )
     if width > height:
         top = opened.locator("#ranking, #voting").first.bounding_box()
         assert top is not None

@@ -35,7 +35,7 @@ def free_port() -> int:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     folder = tmp_path_factory.mktemp("pages")
     (folder / "secret.txt").write_text("not a page")
-    for name in ("ask", "simcse-handout"):
+    for name in ("ask", "index", "simcse-handout"):
         (folder / f"{name}.html").write_text(f"<!DOCTYPE html><title>{name}</title>{name}")
     port = free_port()
     command = [python(), "-m", "workbench", "class", "share", str(folder), "--port", str(port)]
@@ -85,8 +85,10 @@ def test_each_address_has_a_code_and_axe_finds_no_fault(browser: Any, shared: Si
     assert [one.get_attribute("href") for one in links.all()] == [
         "ask.html#vote",
         "ask.html",
+        "index.html",
         "simcse-handout.html",
     ]
+    assert ask(shared.port, "/index.html")[1].endswith("</title>index"), "it is the lecturer's"
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         found = Axe().run(page, options={"resultTypes": ["violations"]})

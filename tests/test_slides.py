@@ -63,6 +63,27 @@ def test_a_handout_has_two_pages_of_which_nothing_is_cut(
     assert "<summary>Solution" not in (tmp_path / "handout.html").read_text(encoding="utf-8")
 
 
+# The place after a swipe to the left and back, and after one over what is wider than the slide.
+SWIPES = """() => {
+  const wide = document.createElement("div");
+  wide.style.overflow = "auto";
+  wide.innerHTML = '<p style="width: 5000px">wide</p>';
+  const main = document.querySelector("main");
+  document.querySelector("section.current").append(wide);
+  const swipe = (target, from, to) => {
+    const touch = (x) => new Touch({ identifier: 1, target, clientX: x, clientY: 50 });
+    const began = { bubbles: true, touches: [touch(from)], changedTouches: [touch(from)] };
+    const ended = { bubbles: true, changedTouches: [touch(to)] };
+    target.dispatchEvent(new TouchEvent("touchstart", began));
+    target.dispatchEvent(new TouchEvent("touchend", ended));
+    return document.getElementById("place").textContent;
+  };
+  const places = [swipe(main, 300, 100), swipe(main, 100, 300), swipe(wide.firstChild, 300, 100)];
+  wide.remove();
+  return places;
+}"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", [NOTEBOOKS[0], NOTEBOOKS[3]], ids=lambda path: path.stem)
 def test_slides_are_large_led_by_keys_and_a_page_each_in_print(
@@ -77,6 +98,7 @@ def test_slides_are_large_led_by_keys_and_a_page_each_in_print(
         assert opened.evaluate(SMALL, 22) == []
         opened.keyboard.press("ArrowRight")
     opened.keyboard.press("Home")
+    assert opened.evaluate(SWIPES) == [f"2 / {count}", f"1 / {count}", f"1 / {count}"]
     opened.evaluate("location.hash = 'The-idea'")
     opened.locator("section.current h2", has_text="The idea").wait_for()
     for shown in opened.locator("details[open]").all():

@@ -17,6 +17,7 @@ from workbench import metrics, views
 from workbench.commands.app import app
 from workbench.config import SEVEN_STS, BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import Pairs
+from workbench.data._sets import take_rows
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import (
     RANKING_COLUMNS,
@@ -176,6 +177,20 @@ def test_rankings_alone_are_compared_by_query():
     assert "Intervals: 95% over queries. Differences from a" in found.caption
     # All eight differ in one direction: of 2 ** 8 changes of sign two are as large.
     assert found.table["p_value"][1] == pytest.approx(2 / 2**8, abs=0.006)
+
+
+def test_queries_are_those_that_were_compared_and_pairs_have_none(pairs: Pairs):
+    """A query without a relevant document has no NDCG."""
+    values = {f"q{number}": [3.0, 2.0, 1.0] for number in range(5)}
+    report = ranked(values)
+    report.rankings.loc[report.rankings["query_id"] == "q0", "gold"] = 0.0
+    few = take_rows(pairs, np.arange(3), "", "")
+    of_pairs = report_pairs({"few": (few, noisy(few, 1.0))})
+    found = compare_scores(SystemScores({"a": [report], "b": [report]}), samples=20)
+    assert found.table["queries"].tolist() == [4, 4]
+    parts = [SystemScores({"a": [report]}), SystemScores({"a": [of_pairs]})]
+    both = compare_scores(join_systems(parts), samples=20)
+    assert "nan" not in both.to_html().replace("ranking", "")
 
 
 def test_a_permutation_test_of_means_counts_all_changes_of_sign():

@@ -72,6 +72,16 @@ def test_the_spearman_of_mteb_follows_from_its_predictions(gold: Path, tmp_path:
     assert scores.pairs["one"].gold.tolist() == GOLD
 
 
+def test_the_gold_of_a_file_with_two_can_be_chosen(gold: Path, tmp_path: Path):
+    rows = pd.read_csv(gold, sep="\t")
+    rows.assign(other=-rows["score"]).to_csv(gold, sep="\t", index=False)
+    copy_task(tmp_path / "predictions", "OneSTS")
+    folder = str(tmp_path / "predictions")
+    found = compare_systems(folder, str(gold), columns={"score": "other"}, samples=20)
+    values = found.table.set_index("system")["value"].to_dict()
+    assert values == pytest.approx({name: -value for name, value in SPEARMAN.items()}, abs=1e-6)
+
+
 def test_one_file_is_called_by_its_model(gold: Path):
     scores = read_mteb(WRITTEN / "letters-16" / "OneSTS_predictions.json", on=gold)
     assert list(scores.reports) == ["own/letters-16"]

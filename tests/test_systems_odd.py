@@ -217,7 +217,7 @@ REFUSED: dict[str, tuple[dict[str, Content], str]] = {
     ),
     "two columns of one name": (
         {"a.csv": PLAIN.replace("mpnet", "minilm")},
-        r"a column name is repeated \(minilm\); rename one",
+        r"a column name is repeated \('minilm'\); rename or remove one",
     ),
     "text among scores": (
         {"a.csv": PLAIN.replace("0.22", "n/a")},

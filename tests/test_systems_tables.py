@@ -13,7 +13,7 @@ from workbench.errors import DataError
 from workbench.evaluation import RANKING_COLUMNS, report_pairs
 from workbench.metrics import spearman
 from workbench.systems import SystemScores, compare_scores, read_score_file
-from workbench.views import PairExplorer, RankingExplorer
+from workbench.views import PairExplorer, RankingExplorer, compare_systems
 
 SYSTEMS = {"minilm": 1.0, "org/mpnet": 2.0}
 
@@ -131,6 +131,27 @@ def test_the_pairs_may_be_a_set_its_name_or_a_file(tmp_path: Path):
         assert list(scores.pairs) == [SUITE]
         assert len(scores.pairs[SUITE]) == len(load_pairs(SUITE))
         assert list(scores.reports) == ["minilm"]
+
+
+def test_an_id_of_any_name_can_be_chosen_where_gold_is_elsewhere(tmp_path: Path):
+    table = scored().assign(qid=[f"q{row}" for row in range(len(PAIRS))])
+    table[["qid", "query", "target", "gold"]].to_csv(tmp_path / "gold.csv", index=False)
+    table[["qid", "minilm"]].iloc[::-1].to_csv(tmp_path / "minilm.csv", index=False)
+    chosen = {"id": "qid"}
+    scores = read_score_file([tmp_path / "minilm.csv"], on=tmp_path / "gold.csv", columns=chosen)
+    assert spearmans(scores) == pytest.approx(expected(table, ["minilm"]))
+
+
+def test_gold_may_be_parquet_and_columns_of_one_file_are_none_of_another(tmp_path: Path):
+    table = distinct(scored())
+    gold, left = tmp_path / "gold.parquet", tmp_path / "left.csv"
+    table[["query", "target", "gold"]].to_parquet(gold)
+    renamed = table.rename(columns={"query": "left", "target": "right"})
+    renamed[["left", "right", "minilm"]].to_csv(left, index=False)
+    chosen = {"sentence1": "left", "sentence2": "right"}
+    found = compare_systems([left, "word-overlap"], str(gold), columns=chosen, samples=20)
+    assert found.table["system"].tolist() == ["minilm", "word-overlap"]
+    assert found.table["pairs"].tolist() == [len(table)] * 2
 
 
 def test_scores_of_a_run_are_joined_with_their_suite_by_id(tmp_path: Path):

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import re
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -478,6 +479,25 @@ def test_answers_and_guesses_are_noted_once_a_student_has_signed(sheet: Path):
         ("1", "1", inspect.getsource(log_softmax_loss)[:1500], ""),
         ("guess", "", "-2.5", "-10.0"),
     ]
+
+
+def test_a_sheet_that_a_spreadsheet_saved_with_semicolons_goes_on_with_them(sheet: Path):
+    teaching.sign("Anna")
+    teaching.check_answer(5, lambda value: value == 4, exercise="1")
+    sheet.write_text(sheet.read_text().replace(",", ";"))
+    teaching.check_answer(4, lambda value: value == 4, exercise="1")
+    rows = pd.read_csv(sheet, sep=";")
+    assert rows["name"].tolist() == ["Anna", "Anna"]
+    assert rows["right"].tolist() == [0, 1]
+
+
+def test_the_notebook_of_vs_code_is_noted(sheet: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("JPY_SESSION_NAME")
+    path = "/somewhere/13_cosent.ipynb"
+    monkeypatch.setattr(sys.modules["__main__"], "__vsc_ipynb_file__", path, raising=False)
+    teaching.sign("Anna")
+    teaching.check_answer(5, lambda value: value == 4)
+    assert rows_of(sheet)[0]["notebook"] == "13_cosent"
 
 
 def test_without_a_name_the_folder_signs(sheet: Path):

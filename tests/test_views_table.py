@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from stage import put_on, violations
 
+from workbench import views
 from workbench.data import Pairs, load_pairs
 from workbench.views import Ask, PairExplorer, Phenomena, RankingExplorer, Why
 from workbench.views._table import TableWidget
@@ -186,6 +187,36 @@ def test_hostile_text_is_text_in_every_view_and_axe_finds_no_fault_light_and_dar
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             assert violations(page) == [], (width, scheme)
+
+
+PRESSES = """(script) => import(script).then(({ default: { render } }) => {
+  const cells = '<td>name</td><td id="one"><button value="1">1</button></td><td id="none">-</td>';
+  const html = `<table><tr>${cells}<td id="two"><button value="2">2</button></td></tr>
+    <tr><td id="row">only</td><td><button value="3">3</button></td></tr></table>`;
+  const sent = [], el = document.createElement("div");
+  document.body.append(el);
+  const model = { get: (name) => (name === "html" ? html : false), on() {}, off() {} };
+  render({ model: { ...model, send: (value) => sent.push(value) }, el });
+  for (const id of ["one", "two", "none", "row"]) document.getElementById(id).click();
+  return sent;
+})"""
+
+
+def test_a_press_beside_a_button_is_one_of_its_cell_or_of_the_only_one_of_the_row(
+    page: Any, tmp_path: Path
+):
+    script = Path(views.__file__).with_name("panel.js").read_text(encoding="utf-8")
+    (tmp_path / "blank.html").write_text("<!DOCTYPE html><title>blank</title>")
+    page.goto((tmp_path / "blank.html").as_uri())
+    module = "data:text/javascript," + quote(script)
+    assert page.evaluate(PRESSES, module) == ["1", "2", "3"]
+
+
+def test_a_search_folds_no_letters_that_the_browser_does_not():
+    table = TableWidget(label="t")
+    table.set_rows(pd.DataFrame({"text": ["Die Straße", "Strasse"]}), [{"name": "text"}])
+    table.search = "STRASSE"
+    assert table.listed.tolist() == [1]
 
 
 def test_a_row_and_its_line_are_marked_together_by_hover_within_one_sentence(

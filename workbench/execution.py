@@ -146,12 +146,12 @@ def execute_lesson(notebook: Path) -> str:
     page = notebook.with_suffix(".html")
     if page.exists():
         return f"kept: {page}"
-    # In the same folder, so that the page is moved in one step.
-    with TemporaryDirectory(prefix=".", dir=notebook.parent) as folder:
-        executed = Path(folder) / notebook.name
+    executed = notebook.with_suffix(".executed.ipynb")
+    with TemporaryDirectory() as folder:
         has_runs = "runs_root = " in notebook.read_text(encoding="utf-8")
         _execute_notebook(notebook, executed, {"runs_root": folder} if has_runs else {})
-        export_html(executed).replace(page)
+    export_html(executed).replace(page)
+    executed.unlink()
     return f"written: {page}"
 
 

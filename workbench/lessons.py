@@ -19,13 +19,14 @@ _PLAN = re.compile(r"<details><summary>For teachers.+?</details>\n*", re.DOTALL)
 _SOLVED = re.compile(r"```python\n(.+?)\n```|`(answer = .+?)`", re.DOTALL)
 _CHECK = "teaching.check_answer("
 _SIGN_TEXT = """Write your name. From then on your answers and guesses are noted in `answers.csv`,
-next to this notebook; nothing is sent anywhere. Above, set `seed` to a number that nobody else in
-the room has, such as the number of your seat: the class's runs are then as many samples."""
+next to this notebook; nothing is sent anywhere. If there is a `seed` above, set it to a number
+that nobody else in the room has, such as that of your seat: the class's runs are then as many
+samples."""
 _SIGN_CODE = """from workbench import teaching
 
 teaching.sign("")  # your name"""
 # Networks of the machine itself, of containers and of virtual machines: no phone reaches them.
-_INNER = ("lo", "Lo", "br-", "docker", "veth", "virbr")
+_INNER = ("lo", "Lo", "br-", "docker", "veth", "virbr", "vEthernet", "VirtualBox", "VMware")
 
 
 def find_lesson(name: str) -> Path:
@@ -129,7 +130,7 @@ def collect_pages(pages: Iterable[Path], folder: Path) -> None:
     for page in pages:
         files = [page]
         if page.is_dir():
-            files = [*page.glob("*.html"), *page.glob("*.ipynb")]
+            files = [*page.glob("[!.]*.html"), *page.glob("[!.]*.ipynb")]
         if not all(file.is_file() for file in files) or not files:
             raise SettingError(f"{page}: no page; give a file, or a folder of .html and .ipynb")
         for file in files:

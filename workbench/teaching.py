@@ -4,6 +4,7 @@ import inspect
 import math
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -206,15 +207,21 @@ def sign(name: str = "") -> Verdict:
 
 
 def _note(*values: object) -> None:
-    notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem
+    # Jupyter's server names the notebook of a kernel; VS Code sets a variable in it.
+    in_vscode = getattr(sys.modules["__main__"], "__vsc_ipynb_file__", "")
+    notebook = Path(os.environ.get("JPY_SESSION_NAME") or in_vscode).stem
     for name, sheet in _signature:
         cells = map(str, (timestamp(), name, notebook, *values))
         row = pd.DataFrame(
             [[_FORMULA.sub("'", cell)[:1500] for cell in cells]], columns=["time", *SHEET_COLUMNS]
         )
         # Without a buffer: one write, which does not mix with the lines of other notebooks.
-        with sheet.open("ab", 0) as file:
-            file.write(row.to_csv(index=False, header=not file.tell()).encode())
+        with sheet.open("ab+", 0) as file:
+            file.seek(0)
+            header = file.readline()
+            # A spreadsheet may have changed the commas into semicolons.
+            separator = ";" if b";" in header else ","
+            file.write(row.to_csv(index=False, header=not header, sep=separator).encode())
 
 
 def compare_guess(guess: float | str | None, history: pd.DataFrame) -> str:
@@ -250,7 +257,7 @@ def recap(run: Run) -> pd.DataFrame:
     dev["dev: Spearman"] *= 100
     tests = []
     for stage in ("before", ""):
-        scores: Any = metrics_table(run.metrics(stage)).set_index("suite").filter(_TEST)
+        scores = metrics_table(run.metrics(stage)).set_index("suite").filter(_TEST)
         row = scores.stack().dropna()
         tests.append(row.set_axis(row.index.map(": ".join)))
     table = pd.concat([dev.T.set_axis([0, 1], axis=1), pd.DataFrame(tests).T])

@@ -105,7 +105,8 @@ class Checkpoint:
 
         Raises:
             EncoderError: The pooling is unknown, a template comes without pooling "mask", or the
-                checkpoint has foreign parts and no pooling is given.
+                checkpoint has foreign parts and no pooling is given, or one whose pooling is
+                its own has one.
         """
         chosen = EncodingSpec(current_value(pooling)) if pooling else None
         if self.foreign and (chosen is None or self.kind == "static"):
@@ -114,6 +115,11 @@ class Checkpoint:
                 f"does not support; if SentenceTransformer saved it, evaluate it as "
                 f"st:{self.name}, or set pooling ({', '.join(POOLINGS)}) to use its backbone "
                 "without that"
+            )
+        if self.kind != "transformer" and (pooling or template):
+            raise EncoderError(
+                f"{self.name} is evaluated, looked at and a teacher with a pooling of its own, but "
+                "not trained: leave out pooling and template, or take a transformer"
             )
         own = [self.stored.pooling] if self.stored else []
         saved = ", ".join([*own, *self.foreign])

@@ -44,7 +44,7 @@ def check_data(
     # The report contains what was guessed, which loading would log too.
     LOG.setLevel(logging.WARNING)
     roles = workbench.data.parse_columns(columns)
-    table: Any = workbench.data.check(names, columns=roles, scale=scale)
+    table = workbench.data.check(names, columns=roles, scale=scale)
     print_table(table.drop(columns="problem"))
     for problem in filter(None, table["problem"]):
         echo(problem)

@@ -109,8 +109,8 @@ def share(
     with TemporaryDirectory() as root:
         collect_pages(pages or [], Path(root))
         names = sorted(path.name for path in Path(root).iterdir())
-        write_page(Path(root) / "index.html", render("share.html", codes=codes, names=names))
-        options = {"path": root, "default_filename": "index.html"}
+        write_page(Path(root) / ".index.html", render("share.html", codes=codes, names=names))
+        options = {"path": root, "default_filename": ".index.html"}
         try:
             Application([("/(.*)", StaticFileHandler, options)]).listen(port)
         except OSError as error:
@@ -134,7 +134,7 @@ def print_board(
     suite: Annotated[str, Option(help="The suite of the runs.")] = "world-test",
     html: Annotated[Path | None, Option(help="Write a page.")] = None,
 ) -> None:
-    """Print who has answered which exercise, and the scores of all runs of a class."""
+    """Print who has answered which exercise, and the runs of a class with the usual settings."""
     board = workbench.views.read_board(folder, suite)
     for table in (board.answers, board.runs):
         if len(table):

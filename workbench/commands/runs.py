@@ -91,7 +91,7 @@ def print_power(
     """
     finished = workbench.views.finished_runs(runs, suite)
     compared = workbench.views.compare_runs(finished, suite, baseline)
-    rows: Any = compared.table.dropna(subset=["difference"])
+    rows = compared.table.dropna(subset=["difference"])
     if rows.empty:
         raise RunError(
             f"no finished runs to compare on {suite} under {runs}; make some: workbench "

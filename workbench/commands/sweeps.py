@@ -48,7 +48,7 @@ def start(  # noqa: PLR0917
     columns: Columns = "",
     runs: Runs = "runs",
     name: Annotated[str, Option(help="Name of the sweep; by default made from its contents.")] = "",
-    plan: Annotated[bool, Option("--plan", help="Only list the cells.")] = False,
+    plan: Annotated[bool, Option("--plan", help="Check and list the cells, and run none.")] = False,
     notebook: Notebook = True,
     slurm: Annotated[bool, Option("--slurm", help="Submit the cells to a Slurm cluster.")] = False,
     partition: Annotated[str | None, Option(help="Slurm: partition of the jobs.")] = None,

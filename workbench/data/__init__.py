@@ -21,6 +21,7 @@ from workbench.data._loading import (
     kinds_of as kinds_of,
     load_data as load_data,
     load_dev as load_dev,
+    load_own_pairs as load_own_pairs,
     load_pairs as load_pairs,
     load_sentences as load_sentences,
     load_suites as load_suites,

@@ -142,6 +142,11 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
     return sample(data, limit, seed=0)
 
 
+def load_own_pairs(name: str | Path, columns: Any) -> Pairs:
+    """Load scored pairs; of your own file with those of the columns that it has."""
+    return load_pairs(name, columns=own_columns(name, columns))
+
+
 def load_dev(config: Any) -> Pairs:
     """Load the scored pairs of `config.dev`.
 
@@ -151,8 +156,7 @@ def load_dev(config: Any) -> Pairs:
         dev = load_dev(SimCSEConfig(dev="world-dev+ladders-all"))
         print(dev.summary)
     """
-    columns = config.columns
-    sets = [load_pairs(name, columns=own_columns(name, columns)) for name in config.dev_sets]
+    sets = [load_own_pairs(name, config.columns) for name in config.dev_sets]
     if len(sets) == 1:
         return sets[0]
     gold = [(each.gold - each.score_range[0]) / np.ptp(each.score_range) for each in sets]
@@ -182,10 +186,7 @@ def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
     suites: dict[str, Pairs | TransferTask] = {}
     columns = getattr(config, "columns", {})
     for name in getattr(config, "suites", config):
-        if name in TRANSFER:
-            suite = load_task(name)
-        else:
-            suite = load_pairs(name, columns=own_columns(name, columns))
+        suite = load_task(name) if name in TRANSFER else load_own_pairs(name, columns)
         if suite.name in suites:
             raise DataError(f"suites: two sets are called {suite.name}; rename one of the files")
         suites[suite.name] = suite

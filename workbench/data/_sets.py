@@ -182,7 +182,7 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
 
     Raises DataError with the line of the first sentence or label that is wrong."""
     roles = entry.roles
-    made: Any = _KINDS[entry.kind]
+    made = _KINDS[entry.kind]
     sides = [column for role, column in roles.items() if role not in ("score", "label", "subset")]
     texts = [_read_sentences(entry, table, column) for column in sides]
     unread = table.columns.keys() - roles.values()

@@ -104,7 +104,7 @@ class Table:
         """Return a row for each positive with each negative, if a column holds lists of texts."""
         if not self.has_lists(positive, negative):
             return self
-        rows: Any = pd.DataFrame(self.cells, self.lines, dtype=object)
+        rows = pd.DataFrame(self.cells, self.lines, dtype=object)
         rows = rows.explode(positive).explode(negative)
         texts = rows[[positive, negative]].fillna("").astype(str)
         rows = rows[(texts != "").all(axis=1)]
@@ -246,9 +246,9 @@ def read_text(path: Path) -> str:
             content = content.decode("utf-16").encode()
     except (OSError, EOFError, zlib.error, UnicodeError) as problem:
         raise DataError(f"{path} cannot be read ({problem}); restore it") from None
+    content = content.removeprefix(codecs.BOM_UTF8)
     if not content or content.isspace():
         raise DataError(f"{path}: the file is empty")
-    content = content.removeprefix(codecs.BOM_UTF8)
     # Line ends of Windows, those that were converted twice, and of a Mac.
     for line_end in (b"\r\r\n", b"\r\n", b"\r"):
         content = content.replace(line_end, b"\n")
@@ -268,14 +268,17 @@ def read_text(path: Path) -> str:
 
 
 def _find_delimiter(text: str, ending: str) -> str:
-    """Return the delimiter of the header that most of the first lines have as often as it."""
+    """Return the delimiter that most of the first lines have as often as the header has it."""
     lines = text.split("\n", 20)[:20]
-    rank = {}
-    for delimiter in _DELIMITERS[ending]:
+
+    def rank(delimiter: str) -> tuple[int, int]:
         counts = [line.count(delimiter) for line in lines]
         in_header = counts[0]
-        rank[delimiter] = in_header > 0, counts.count(in_header), in_header
-    return max(rank, key=lambda delimiter: rank[delimiter])
+        return counts.count(in_header), in_header
+
+    in_header = [delimiter for delimiter in _DELIMITERS[ending] if delimiter in lines[0]]
+    # In a single column all but a tab are text.
+    return max(in_header, key=rank, default="\t")
 
 
 def _parse_plain(text: str) -> Records:
@@ -372,7 +375,8 @@ def _require_distinct(names: Sequence[str], where: str) -> None:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise DataError(
-            f"{where}: a column name is repeated ({', '.join(repeated)}); rename one of the columns"
+            f"{where}: a column name is repeated ({', '.join(map(repr, repeated))}); rename or "
+            "remove one of the columns"
         )
 
 
@@ -383,9 +387,9 @@ def table_of(source: Any, where: str, lines: Any = None, unit: str = "row") -> T
     default their numbers."""
     if hasattr(source, "with_format"):
         source = _of_arrow(source.with_format("arrow")[:])
-    frame: Any = pd.DataFrame(source)
+    frame = pd.DataFrame(source)
     if lines is None:
-        frame = frame.reset_index(drop=frame.index.name is None)
+        frame = frame.reset_index(drop=not any(frame.index.names))
         lines = frame.index
     if not frame.size:
         raise DataError(f"{where}: no rows, or no column")
@@ -404,8 +408,11 @@ def _of_arrow(table: Any) -> pd.DataFrame:
     The class -1, which is none, is "-"."""
     frame = table.to_pandas()
     facts = (table.schema.metadata or {}).get(b"huggingface", '{"info": {"features": {}}}')
-    for name, feature in json.loads(facts)["info"]["features"].items():
-        if feature.get("_type") == "ClassLabel":
+    features = json.loads(facts)["info"]["features"]
+    for name in frame.columns:
+        feature = features.get(name)
+        # A list is described by a list.
+        if isinstance(feature, dict) and feature.get("_type") == "ClassLabel":
             frame[name] = frame[name].map(dict(enumerate(feature["names"]))).fillna("-")
     return frame
 

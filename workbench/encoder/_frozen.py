@@ -130,7 +130,10 @@ class SentenceTransformerEncoder(FrozenEncoder):
         check_architectures(checkpoint.folder)
         place = None if device == "auto" else device
         with refuse(f"SentenceTransformer cannot load {name}", "take another checkpoint"):
-            self.model = SentenceTransformer(str(checkpoint.folder), device=place)
+            # As every encoder; its files may ask for half precision.
+            single = {"dtype": torch.float32}
+            folder = str(checkpoint.folder)
+            self.model = SentenceTransformer(folder, device=place, model_kwargs=single)
         self.similarity_name = str(self.model.similarity_fn_name)
         if self.similarity_name not in ("cosine", "dot"):
             raise EncoderError(

@@ -94,7 +94,7 @@ def load_parts(
         config.num_labels = 1
         model, _ = _load_model(AutoModelForSequenceClassification, folder, config)
     else:
-        kind: Any = MODEL_MAPPING.get(type(config), None)
+        kind = MODEL_MAPPING.get(type(config), None)
         options = {}
         # Some model types map to several classes; only a class says whether it takes a pooler.
         if (
@@ -325,7 +325,7 @@ def weights_checksum(weights: nn.Module | Mapping[str, Any]) -> str:
     for name, value in sorted(tensors.items()):
         total.update(name.encode())
         # Bytes, because numpy has no bf16.
-        content: Any = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()
+        content = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()
         total.update(content)
     return total.hexdigest()
 
@@ -346,7 +346,7 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
     if len(tokenizer) <= 5:  # special tokens alone
         fault = f"knows {len(tokenizer)} tokens, so its vocabulary file was not read"
     elif pad is None:
-        fault = "has no padding token"
+        fault = "has no padding token (tokenizer.pad_token = tokenizer.eos_token gives it one)"
     elif largest >= embedded:
         fault = f"has ids up to {largest}, and the backbone embeds {embedded}"
     elif table is not None and table.padding_idx not in (None, pad):
@@ -358,7 +358,7 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
         fault = f"does not put {tokenizer.cls_token} first, which pooling {pooling!r} reads"
     if fault:
         raise EncoderError(
-            f"the tokenizer in {folder} {fault}; save the tokenizer of this model there"
+            f"the tokenizer in {folder} {fault}; save one of this model without this fault there"
         )
     if checkpoint.lower_case:  # before all other steps, as SentenceTransformer does
         backend = tokenizer.backend_tokenizer
@@ -427,6 +427,8 @@ def _is_causal(config: Any) -> bool:
     if config.model_type in _BIDIRECTIONAL:
         return False
     if getattr(config, "use_bidirectional_attention", False) is True:
+        return False
+    if getattr(config, "is_causal", True) is False:
         return False
     kind = type(config)
     return kind in MODEL_FOR_CAUSAL_LM_MAPPING and kind not in MODEL_FOR_MASKED_LM_MAPPING

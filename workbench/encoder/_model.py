@@ -120,16 +120,17 @@ class Encoder(nn.Module):
         self._first_position = positions.start
         self.max_seq_length = min(len(positions), checkpoint.max_seq_length or len(positions))
         if max_seq_length is not None:
-            # The user's limit counts the tokens of a sentence, not those of the template.
-            around = 0
+            # The user's limit counts the tokens of a sentence, not those of a prompt or template.
+            around = len(token_ids(self.tokenizer, [spec.prompt], special=False)[0])
             if self._template:
                 around = self._template.length - self.tokenizer.num_special_tokens_to_add()
             self.max_seq_length = min(self.max_seq_length, max_seq_length + around)
         self.train_length = min(32, self.max_seq_length) if train_length is None else train_length
         if not 3 <= self.train_length <= self.max_seq_length:
             raise EncoderError(
-                f"train_length is {self.train_length}, max_seq_length {self.max_seq_length}: "
-                "choose 3 <= train_length <= max_seq_length, special tokens included"
+                f"training cuts at {self.train_length} tokens (train_length, in settings "
+                f"max_seq_length), and the encoder reads {self.max_seq_length}: choose 3 or more, "
+                "but not more than it reads, special tokens included"
             )
         self._skipped = self._count_skipped(spec.prompt)
         self.to(place).eval()
@@ -197,7 +198,7 @@ class Encoder(nn.Module):
             configuration.pop(name, None)
         tokenizer = self.tokenizer
         if tokenizer.is_fast:
-            pipeline: Any = json.loads(tokenizer.backend_tokenizer.to_str())
+            pipeline = json.loads(tokenizer.backend_tokenizer.to_str())
             # The last call left these set.
             for name in ("padding", "truncation"):
                 pipeline.pop(name, None)
@@ -208,8 +209,10 @@ class Encoder(nn.Module):
                 tokenizer.special_tokens_map,
                 tokenizer.init_kwargs,
             ]
+        # The functions of dense layers have no weights.
+        layers = map(repr, self.dense or ())
         limits = [self.max_seq_length, self.precision]
-        return [configuration, pipeline, asdict(self.spec), *limits]
+        return [configuration, pipeline, asdict(self.spec), *limits, *layers]
 
     def tokenize(
         self, sentences: Iterable[str], *, train_length: int | None = None
@@ -384,11 +387,15 @@ class Encoder(nn.Module):
             vectors = encoder.encode(["A dog barks.", "A cat sleeps."])
             cosine = vectors[0] @ vectors[1]
         """
-        if prompt_name is not None and prompt_name not in self.prompts:
+        if prompt and self._template:
+            raise EncoderError(f"{self.source} reads sentences in a template, without a prompt")
+        # Two names are known to every SentenceTransformer.
+        if prompt_name not in (None, "query", "document", *self.prompts):
             near = did_you_mean(prompt_name, self.prompts)
             raise EncoderError(f"{self.source} has no prompt {prompt_name!r}{near}")
         if prompt is None:
-            prompt = self.spec.prompt if prompt_name is None else self.prompts[prompt_name]
+            own = self.spec.prompt
+            prompt = own if prompt_name is None else self.prompts.get(prompt_name, "")
         is_one = isinstance(sentences, str)
         # Suites repeat sentences: each distinct text is encoded once.
         chunks = sentence_chunks([sentences] if is_one else sentences)

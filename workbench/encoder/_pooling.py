@@ -84,8 +84,8 @@ class Template:
         """Return the token ids of the whole template around a sentence, `limit` at most."""
         if self.length >= limit:
             raise EncoderError(
-                f"the template alone has {self.length} tokens; raise train_length above "
-                f"that, it is {limit}"
+                f"the template alone has {self.length} tokens; raise the length of training "
+                f"(train_length, in settings max_seq_length) above that, it is {limit}"
             )
         # PromptBERT cuts the text of the sentence, not the ids, so that the template stays whole.
         # A text that is cut may have other tokens, so this is repeated until it fits.

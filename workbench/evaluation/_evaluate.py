@@ -100,7 +100,7 @@ def evaluate(
 
 
 def _score_suites(model: Any, data: Suites, how: str, classifier: Classifier) -> Report:
-    metrics: dict[str, Any] = {}
+    metrics = {}
     scores = []
     rankings = []
     for suite, dataset in data.items():
@@ -182,7 +182,7 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
         spec = EncodingSpec("mask", config.template, ".", ".?\"'")
     else:
         spec = checkpoint.spec(config.pooling) or EncodingSpec("cls")
-    encoder: Any = load_encoder(checkpoint, spec, precision=config.precision, device=config.device)
+    encoder = load_encoder(checkpoint, spec, precision=config.precision, device=config.device)
     if config.kind == "static":
         if checkpoint.kind != "transformer":
             raise EncoderError(

@@ -48,7 +48,7 @@ class Report:
 def extract_table(source: Any, kind: str) -> pd.DataFrame:
     """Return the "rankings" or "scores" of a run or report, or a table as it is."""
     # Tables, runs and reports: whatever a notebook has at hand.
-    table: Any = source if isinstance(source, pd.DataFrame) else getattr(source, kind)
+    table = source if isinstance(source, pd.DataFrame) else getattr(source, kind)
     # A run has a method of this name, a report a table.
     return table if isinstance(table, pd.DataFrame) else table()
 
@@ -63,7 +63,7 @@ def report_pairs(scored: Mapping[str, tuple[Pairs, Any]], *, how: str = "all") -
     Raises:
         ValueError: There is not one score for each pair, or one is nan.
     """
-    metrics: dict[str, Any] = {}
+    metrics = {}
     scores = []
     rankings = []
     for suite, (pairs, predicted) in scored.items():
@@ -71,7 +71,7 @@ def report_pairs(scored: Mapping[str, tuple[Pairs, Any]], *, how: str = "all") -
         metrics[suite], ranked = score_pairs(suite, pairs, values, how)
         rankings.append(ranked)
         # One text for all rows, or one for each.
-        subset: Any = pairs.subset or ""
+        subset = pairs.subset or ""
         scores.append(scores_table(suite, subset, pairs.pair_id, pairs.gold, values))
     return Report(metrics, pd.concat(scores, ignore_index=True), join_rankings(rankings))
 
@@ -105,7 +105,7 @@ def score_pairs(
     if np.isnan(correlation):
         LOG.warning(
             "%s: Spearman is undefined: fewer than two pairs, or all scores or all "
-            "labels are equal",
+            "labels are equal, of the suite or of one of its subsets",
             suite,
         )
     values: dict[str, Any] = {"n": len(gold), "spearman": correlation}

@@ -96,7 +96,7 @@ def _splits(encode: Encode, task: TransferTask) -> Iterator[tuple[Rows, Rows, Ro
     for name, data in task.splits.items():
         classes = labels(data)
         lengths = [[len(text.split()) for text in side] for side in data.texts]
-        keys: Any = [classes, *reversed(lengths)]  # by length, then by class, as SentEval
+        keys = [classes, *reversed(lengths)]  # by length, then by class, as SentEval
         order[name] = np.lexsort(keys)
         x = next(vectors_of_sides)
         if len(data.texts) == 2:

@@ -91,7 +91,7 @@ class Method(nn.Module):
         """Return the encoder that training begins with; options of `Encoder`."""
         checkpoint, pooling = self.find_start(), self.config.pooling
         spec = checkpoint.spec(pooling) or EncodingSpec(pooling)
-        # Which the losses compare.
+        # The losses compare cosines.
         return Encoder(checkpoint, replace(spec, similarity="cosine"), **options)
 
     def find_start(self) -> Checkpoint:
@@ -378,7 +378,7 @@ def gathered_views(
 
 def named_loss(name: str, values: Mapping[str, Any], scores: Tensor, target: Tensor) -> Scalar:
     """Return the loss of this name, which gets those of the values that it takes."""
-    loss: Any = getattr(losses, name)
+    loss = getattr(losses, name)
     # So that a new loss is a function and a value of a setting, and no branch in a method.
     accepted = inspect.signature(loss).parameters.keys() & values.keys()
     return loss(scores, target, **{argument: values[argument] for argument in accepted})

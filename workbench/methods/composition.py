@@ -157,7 +157,9 @@ class Composition:
     def _split_tokens(self, texts: Iterable[str], parts: int = 0) -> Iterator[list[list[int]]]:
         """Yield the token ids of each text and of its parts, which are runs of its tokens."""
         tokenizer = self.encoder.tokenizer
-        before, after = special_tokens(tokenizer)
+        first, after = special_tokens(tokenizer)
+        [prompt] = token_ids(tokenizer, [self.encoder.spec.prompt], special=False)
+        before = [*first, *prompt]
         room = self.config.max_seq_length - len(before) - len(after)
         for chunk in sentence_chunks(texts):
             bare = token_ids(tokenizer, chunk, special=False)

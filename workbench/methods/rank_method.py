@@ -61,15 +61,17 @@ class RankMethod(ContrastiveMethod):
         if config.start == "base":
             name, reading_of_e1 = find_e1(config)
             options["new_pooler"] = False  # E1's own layer
-            return Encoder(*find_teacher(name, **reading_of_e1), **options)
-        # E2 reads a template only if the setting says so; the ends of sentences are E1's, so that
-        # both see the same text.
-        checkpoint = self.find_start()
-        spec = checkpoint.spec(config.pooling, config.template) or EncodingSpec("cls")
-        of_base = published_spec(config.base)
-        if spec.template and of_base:
-            spec = replace(spec, full_stop=of_base.full_stop, endings=of_base.endings)
-        return Encoder(checkpoint, spec, **options)
+            checkpoint, spec = find_teacher(name, **reading_of_e1)
+        else:
+            # E2 reads a template only if the setting says so; the ends of sentences are E1's, so
+            # that both see the same text.
+            checkpoint = self.find_start()
+            spec = checkpoint.spec(config.pooling, config.template) or EncodingSpec("cls")
+            of_base = published_spec(config.base)
+            if spec.template and of_base:
+                spec = replace(spec, full_stop=of_base.full_stop, endings=of_base.endings)
+        # The losses compare cosines.
+        return Encoder(checkpoint, replace(spec, similarity="cosine"), **options)
 
     def encode(
         self,

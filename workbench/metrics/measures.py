@@ -279,7 +279,7 @@ def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
     columns = ["suite", "pairs", "targets", "spearman", "kcc", "ndcg", *RETRIEVAL, "queries"]
     columns += ["classified", "accuracy", "f1"]
     # `filter` keeps this order and skips what no suite has.
-    table: Any = pd.DataFrame(rows).filter(columns)
+    table = pd.DataFrame(rows).filter(columns)
     for name in table.columns[1:]:
         if name in MEASURE_TITLES or name in RETRIEVAL:
             table[name] = 100 * table[name].astype(float)

@@ -75,7 +75,7 @@ def bootstrap_interval(
     Undefined resamples are left out; the ends are nan if most are undefined.
     """
     value = mean_over_sets(gold, predicted, sets=sets, measure=measure)
-    options: Any = {"sets": sets, "measure": measure, "samples": samples, "seed": seed}
+    options = {"sets": sets, "measure": measure, "samples": samples, "seed": seed}
     values = bootstrap_values(gold, predicted, **options)
     if other is not None:
         value -= mean_over_sets(gold, other, sets=sets, measure=measure)

@@ -99,7 +99,7 @@ def compare_scores(
         raise SettingError(unknown_name("system", base, systems, "among those compared"))
     if unknown := [suite for suite in suites if suite not in scored]:
         raise SettingError(unknown_name("suite", unknown[0], scored, "of these systems"))
-    rows: list[dict[str, Any]] = []
+    rows = []
     notes = list(scores.notes)
     for suite, of_suite in scores.pairs.items():
         # The source of pairs says which scale of gold was guessed.
@@ -131,7 +131,9 @@ def compare_scores(
                 row |= _difference_columns(system, measured[base], items, samples)
             # Of its first seed that has the suite.
             of_suite = metrics[next(key for key in scored_by if key[0] == name)][suite]
-            rows.append(row | {key: of_suite[key] for key in _SHOWN if key in of_suite})
+            rows.append(
+                row | {key: of_suite[key] for key in _SHOWN if key in of_suite.keys() - row}
+            )
     table = pd.DataFrame(rows)
     adjusted = holm(table["p_value"])
     return SystemComparison(table.assign(adjusted=adjusted), base, scores, notes)

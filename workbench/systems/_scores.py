@@ -54,8 +54,8 @@ def join_systems(parts: Iterable[SystemScores]) -> SystemScores:
     Raises:
         DataError: Two sources have scores of one system on one suite.
     """
-    reports: dict[str, list[Any]] = {}
-    pairs: dict[str, Any] = {}
+    reports = {}
+    pairs = {}
     notes: list[str] = []
     for part in parts:
         for name, own in part.reports.items():

@@ -21,6 +21,7 @@ import pandas as pd
 from workbench.data import (
     CATALOGUE,
     Pairs,
+    load_own_pairs,
     load_pairs,
     own_columns,
     read_own,
@@ -87,7 +88,7 @@ def read_score_file(
         # In a folder, the pairs may lie beside the scores.
         files += [file for file in own if len(own) == 1 or file != on]
     # A file need not have a column that another one has.
-    chosen = columns or {}
+    chosen = dict(columns or {})
     gold_files = [on] if isinstance(on, Path) else []
     require_in_one([*files, *gold_files], chosen)
     tables = []
@@ -97,18 +98,19 @@ def read_score_file(
         tables.append(_read_rows(path, of_file, has_gold=has_gold))
     notes = [table.attrs["note"] for table in tables]
     if on is None:
-        rows: Any = tables.pop(0)
+        rows = tables.pop(0)
         pairs = load_pairs(files[0], columns=rows.attrs["columns"])
         # A pair has the number of its row; those without gold are left out.
         rows = rows.iloc[list(map(int, pairs.pair_id))].reset_index(drop=True)
         if files != paths and tables:  # they have the name of their folder
             pairs = replace(pairs, name=Path(files[0]).absolute().parent.name)
     else:
-        pairs = on if isinstance(on, Pairs) else load_pairs(on, columns=own_columns(on, chosen))
+        own_id = chosen.pop("id", "")
+        pairs = on if isinstance(on, Pairs) else load_own_pairs(on, chosen)
         rows = pd.DataFrame({_TEXTS: list(zip(*pairs.texts, strict=True))})
         # A row of a file without ids has a number, which says nothing about ids elsewhere.
-        own_id = next(filter(_ROW_ID.fullmatch, pairs.extra), "")
-        own_ids = pairs.extra.get(own_id)
+        usual_id = next(filter(_ROW_ID.fullmatch, pairs.extra), "")
+        own_ids = pairs.extra.get(own_id, pairs.extra.get(usual_id))
         if ids := pairs.pair_id if pairs.name in CATALOGUE else own_ids:
             rows[_ID] = _plain_ids(ids, pairs.source)
     rows[_GOLD] = pairs.gold.round(4)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from csv import QUOTE_NONE
 from io import StringIO
 from pathlib import Path
@@ -28,13 +29,13 @@ RUN_INDEX = ["query_id", "target_id"]
 
 def is_judgements(path: AnyPath) -> bool:
     """Return whether a file is one of `read_qrels`, by its first line."""
-    if not Path(path).is_file():
-        return False
-    first_line = read_text(Path(path)).strip().partition("\n")[0]
-    fields = first_line.split()
-    # A table of pairs has a header, whose last word is no number.
-    is_header = fields == ["query-id", "corpus-id", "score"]
-    return is_header or (len(fields) in (3, 4) and not math.isnan(to_number(fields[-1])))
+    with suppress(DataError):  # the name of a set, or Parquet, which is no text
+        first_line = read_text(Path(path)).strip().partition("\n")[0]
+        fields = first_line.split()
+        # A table of pairs has a header, whose last word is no number.
+        is_header = fields == ["query-id", "corpus-id", "score"]
+        return is_header or (len(fields) in (3, 4) and not math.isnan(to_number(fields[-1])))
+    return False
 
 
 def read_qrels(path: AnyPath) -> Any:
@@ -197,7 +198,7 @@ def _read_fields(path: AnyPath, form: str) -> Any:
     if len(first_line.split()) == 3:
         form = form.replace(" 0 ", " ")  # as BEIR's judgements
     header = f"{form} more"
-    lines: Any = pd.read_csv(
+    lines = pd.read_csv(
         StringIO(f"{header}\n{text}"),
         sep=r"\s+",
         usecols=header.split(),  # so that a line with further fields is no error

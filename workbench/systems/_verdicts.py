@@ -94,7 +94,7 @@ class SystemComparison:
 
         A cell is the score x 100; with an arrow if the system is better or worse than the baseline.
         """
-        rows: Any = self.table
+        rows = self.table
         # nan, such as of the baseline, is not below it.
         is_clear = rows["adjusted"] < ALPHA
         marks = np.where(rows["difference"] > 0, " ↑", " ↓")
@@ -104,10 +104,10 @@ class SystemComparison:
 
     def _texts(self, rows: Any) -> pd.DataFrame:
         measure = _title(rows["measure"].iloc[0])
-        texts: Any = pd.DataFrame({"system": rows["system"]})
+        texts = pd.DataFrame({"system": rows["system"]})
         for count in ("seeds", "pairs", "queries"):
             if count in rows and (count != "seeds" or rows[count].max() > 1):
-                texts[count] = rows[count].map("{:.0f}".format)
+                texts[count] = rows[count].dropna().map("{:.0f}".format)
         texts[measure] = _scores(rows)
         texts["95% interval"] = _ranges(rows["low"], rows["high"])
         for name in ("kcc", "ndcg", *RETRIEVAL):
@@ -126,7 +126,7 @@ class SystemComparison:
             texts["p"] = rows["adjusted"].map(p_text)
             texts["smallest detectable"] = _points(rows["smallest"])
         # Such as KCC where no sentence is in four pairs.
-        has_text = (texts != "").any()
+        has_text = ((texts != "") & texts.notna()).any()
         return texts.loc[:, has_text]
 
     def to_html(self) -> str:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import islice
 from math import inf, isfinite, isnan
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -61,7 +60,7 @@ class Record:
             self._started -= last["seconds"]
             if watched.is_file():
                 # What was measured after the last state is measured again.
-                earlier: Any = read_stored_table(watched)
+                earlier = read_stored_table(watched)
                 self._scores.append(earlier[earlier["step"] <= last["step"]])
         encoder = self.folder / "encoder"
         if self._measured(self._first) and not encoder.is_dir():

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -114,7 +113,7 @@ def _make_optimizer(method: Method, *, recorded: bool) -> torch.optim.AdamW:
         {"params": decaying, "weight_decay": method.config.weight_decay},
         {"params": others, "weight_decay": 0.0},
     ]
-    rate: Any = method.config.learning_rate
+    rate = method.config.learning_rate
     device = method.encoder.device
     in_graph = recorded and device.type == "cuda"
     if in_graph:

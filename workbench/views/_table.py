@@ -51,7 +51,7 @@ class TableWidget(anywidget.AnyWidget):
         self.frame = frame.reset_index(drop=True)
         numbers = frame.select_dtypes("number")
         searched = frame.select_dtypes(exclude="number").map(str).to_dict("list")
-        rows = ["\n".join(row).casefold() for row in zip(*searched.values(), strict=True)]
+        rows = ["\n".join(row).lower() for row in zip(*searched.values(), strict=True)]
         self._searched = pd.Series(rows, dtype=object)
         with self.hold_sync():
             self.columns = self._columns = list(columns)
@@ -82,12 +82,12 @@ class TableWidget(anywidget.AnyWidget):
     @traitlets.observe("search", "sort", "limits")
     def _list(self, _: Any = None) -> None:
         # The same as in table.js, so that both sides list the same rows.
-        is_listed: Any = pd.Series(True, self.frame.index)
+        is_listed = pd.Series(True, self.frame.index)
         for name in self.frame.columns.intersection(list(self.limits)):
             low, high = self.limits[name]
             values = self.frame[name]
             is_listed &= (low is None or values >= low) & (high is None or values <= high)
-        for word in self.search.casefold().split():
+        for word in self.search.lower().split():
             is_listed &= self._searched.str.contains(word, regex=False)
         rows: Any = self.frame[is_listed]
         name, descending = self.sort

@@ -1,11 +1,12 @@
 """The board of a class: who has answered which exercise, and the scores of all their runs."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from workbench.errors import first_problem
+from workbench.errors import DataError, first_problem
 from workbench.metrics import seed_interval
 from workbench.views._style import render
 from workbench.views._table import STYLE_SHEET
@@ -69,8 +70,9 @@ def read_board(folder: str | Path, suite: str = "world-test") -> Board:
             except Exception as problem:  # whatever a file of this name contains
                 notes.append(f"{sheet} is no sheet of answers: {first_problem(problem)}")
         for root in {config.parents[2] for config in place.rglob("*-s*/config.json")}:
-            runs.append(finished_runs(root, suite).assign(student=place.name))
-    answers: Any = pd.concat(sheets)
+            with suppress(DataError):  # it has no scores of this suite
+                runs.append(finished_runs(root, suite).assign(student=place.name))
+    answers = pd.concat(sheets)
     scored: Any = pd.concat(runs).sort_values("ended")
     for missing, names in (("answers", answers["folder"]), ("finished run", scored["student"])):
         without = [place.name for place in places if place.name not in {*names}]

@@ -188,9 +188,7 @@ class StartingEncoder:
 
 
 @_without_warnings()
-def scores_of(
-    source: Any, pairs: Pairs, name: str | None = None, columns: dict[str, str] | None = None
-) -> Any:
+def scores_of(source: Any, pairs: Pairs, name: str | None = None, columns: Any = None) -> Any:
     """Return scores of the pairs under an encoder; other sources are returned as they are.
 
     name, columns: Of the pairs, if they are a set or a file: then the scores are cached."""

@@ -296,7 +296,7 @@ def score_intervals(compared: SystemComparison) -> Figure:
     table = compared.table
     if table.empty:
         return _empty_figure("No finished runs yet")
-    numbers: Any = 100 * table[["value", "low", "high"]]
+    numbers = 100 * table[["value", "low", "high"]]
     shown = numbers.assign(
         row=tick_names(list(table["suite"] + ": " + table["system"]), 24),
         system=tick_names(list(table["system"]), 24),

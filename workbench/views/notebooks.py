@@ -165,7 +165,7 @@ class Mechanism(TypedView):
         self._compute = draw
         self._figure = figure
         # Only for its widgets: it would draw into an output, which a page does not keep.
-        made: Any = ipywidgets.interactive(draw, **controls).kwargs_widgets
+        made = ipywidgets.interactive(draw, **controls).kwargs_widgets
         super().__init__({control.description: control for control in made}, is_row=True)
         for control in made:
             # The name is that of the argument; the reader sees words.
@@ -180,7 +180,7 @@ class Mechanism(TypedView):
 
     def html(self, *, is_static: bool) -> str:
         values = {name: control.value for name, control in self.controls.items()}
-        drawn: Any = self._compute(**values)
+        drawn = self._compute(**values)
         text, *tables = (drawn,) if isinstance(drawn, str) else drawn
         return render("mechanism.html", text=text, tables=tables)
 
@@ -188,7 +188,7 @@ class Mechanism(TypedView):
         bundle, metadata = super()._repr_mimebundle_(**kwargs)
         if self._figure:
             # Without a kernel a page draws the figure of today, not the widget.
-            figure: Any = go.Figure(self._figure)
+            figure = go.Figure(self._figure)
             bundle = {**figure._repr_mimebundle_(), **bundle}
         return bundle, metadata
 
@@ -320,4 +320,4 @@ def _lesson_html(notebook: Path, *, for_teachers: bool = False) -> str:
             cell.source = drawing(name[1]).data
     html = notebook_html(content, "basic")
     # Removed and not hidden: students get the file.
-    return html if for_teachers else re.sub("(?s)<details>.*?</details>", "", html)
+    return html if for_teachers else re.sub("(?s)<details[^>]*>.*?</details>", "", html)

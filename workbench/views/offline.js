@@ -21,7 +21,7 @@ async function rank() {
   const turn = ++latest, lines = [...new Set(targets.value.split("\n").filter((line) => line.trim()))];
   const sentences = query.value.trim() && lines.length ? [query.value, ...lines] : [];
   const table = document.createElement("table"), isCompared = vote.state === "compared";
-  vote.update(sentences.length ? lines : []);
+  vote.update(lines);
   if (!sentences.length || vote.state === "voting") {
     status.textContent = sentences.length ? "" : "Type a query and at least one target.";
     ranking.replaceChildren();
@@ -76,6 +76,11 @@ async function rank() {
   vote.reveal();
 }
 const show = () => rank().catch((problem) => (status.textContent = String(problem)));
-for (const field of [query, targets]) field.addEventListener("input", show);
+for (const field of [query, targets]) {
+  field.addEventListener("input", () => {
+    vote.ask();
+    show();
+  });
+}
 window.encoders = encoders;
 show();

@@ -93,7 +93,7 @@ def view_html(
         "is_tied": ranks.apply(pd.Series.duplicated, keep=False),
     }
     # Ranks are among all targets; only the rows of the nearest are written.
-    rows: Any = view.nearest(targets).table
+    rows = view.nearest(targets).table
     chart = slope_svg(view)
     if chart and not is_live:
         chart = svg_image(chart, _CHART)
@@ -133,7 +133,7 @@ def slope_svg(view: QueryView) -> str:
         # place -> the letters of the targets that share it
         ties = letters.groupby(column)
         columns.append((name, short, ranks[name].tolist(), column.tolist(), ties))
-    colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(ranks)))
+    colours = sample_colorscale(_LINES, np.linspace(0, 1, len(ranks)))
     return render(
         "slope.svg",
         lines=zip(letters, shown.table["target"], colours, strict=True),

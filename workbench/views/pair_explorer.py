@@ -121,7 +121,7 @@ class PairExplorer(Explorer):
             explorer.write_marked("marked.csv")
         """
         target = Path(path).expanduser()
-        marked: Any = self.marked
+        marked = self.marked
         if marked.empty or target.exists() or target.suffix != ".csv":
             raise DataError(
                 f"cannot write {len(marked)} marked pairs to {target}: mark pairs with the key m, "
@@ -160,7 +160,7 @@ class PairExplorer(Explorer):
 
     def _remark(self, row: int) -> str:
         """Return the name of a pair and its ranks among all pairs, not among its partners."""
-        pair: Any = self.table.loc[row]
+        pair = self.table.loc[row]
         ranks = [f"{rank:g}" for rank in pair.filter(regex="^rank: ")]
         total = f"of {len(self.table):,} pairs: {', '.join(ranks)}"
         return f"{pair['subset']} {pair['pair_id']}; {total}"
@@ -220,7 +220,7 @@ def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
         "sentence2": pairs.sentence2,
         "gold": pairs.gold,
     }
-    table: Any = pd.DataFrame(columns).loc[scored.index]
+    table = pd.DataFrame(columns).loc[scored.index]
     words = [table[side].str.casefold().str.split() for side in _SIDES]
     overlaps = []
     for one, two in zip(*words, strict=True):

@@ -47,7 +47,10 @@ function render({ model, el }) {
   };
   for (const kind of ["mouseover", "focusin", "mouseleave"]) el.addEventListener(kind, mark);
   el.addEventListener("click", ({ target }) => {
-    const button = target.closest("button") ?? target.closest("tr")?.querySelector("button");
+    // Beside a button the one of the cell, or the only one of the row.
+    const inRow = target.closest("tr")?.querySelectorAll("button") ?? [];
+    const only = inRow.length === 1 ? inRow[0] : null;
+    const button = target.closest("button") ?? target.closest("td")?.querySelector("button") ?? only;
     if (button && !target.closest("summary")) model.send(button.value);
   });
   el.addEventListener("keydown", (event) => event.stopPropagation()); // JupyterLab's notebook would take Enter

@@ -174,7 +174,7 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
         lines[row, "published"] = dict(zip(of_row["column"], of_row["value"], strict=True))
         stated = of_row[of_row["stated"] != ""]
         here = dict(zip(stated["column"], stated["stated"], strict=True))
-        reproduced: Any = of_row[of_row["command"] != ""]
+        reproduced = of_row[of_row["command"] != ""]
         empty = []
         means = []
         value: Any
@@ -261,7 +261,7 @@ def _measure_runs(value: Any, runs: Runs) -> list[float]:
 
 
 def _measure_run(run: Run, value: Any) -> float | None:
-    number: Any = None
+    number = None
     if value.metric == "similar":
         scores = run.scores()
         # Only the order of pairs that are similar by gold, which is harder.

@@ -280,7 +280,7 @@ class Phenomena(View):
         """
         pairs = self.pairs
         columns = {"query": pairs.sentence1, "target": pairs.sentence2, "gold": pairs.gold}
-        table: Any = pd.DataFrame(columns, dtype=object)
+        table = pd.DataFrame(columns, dtype=object)
         share = self.shares[label][:, 0]
         order = share
         if label in self.bases:
@@ -297,7 +297,7 @@ class Phenomena(View):
     def _targets(self, relation: str, label: str) -> str:
         table = self.targets_of(label, relation)
         order = "the largest changes first" if label in self.bases else "the smallest shares first"
-        shown: Any = table.head(_SHOWN).set_index("query")
+        shown = table.head(_SHOWN).set_index("query")
         title = f"{relation}, {label}: {len(shown)} of {len(table)} targets, shares x 100, {order}"
         shares = shown.columns[2:]
         shown[shares] = shown[shares].mul(100).round()

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.config import BaselineConfig
-from workbench.data import AVERAGES, Pairs, dataset_names, load_pairs, own_columns
+from workbench.data import AVERAGES, Pairs, dataset_names, load_own_pairs, load_pairs
 from workbench.errors import DataError, RunError, SettingError, unknown_name
 from workbench.files import set_name
 from workbench.metrics import FEWEST_QUERIES, seed_spread
@@ -130,7 +130,7 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     # Int64 and not int64: the same table shows a run that has none.
     for name in ("pairs", "queries"):
         columns[name] = groups[name].first().fillna(0).astype("Int64")
-    table: Any = pd.DataFrame(columns)
+    table = pd.DataFrame(columns)
     table.attrs["caption"] = "mean (standard deviation) over seeds, x 100"
     # Without queries the columns are empty, and a reader has nothing to wonder about.
     if runs.loc[is_sparse, "queries"].any():
@@ -222,7 +222,7 @@ def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
         for file in getattr(config, "suites", ()):
             if set_name(file) == set_name(suite):
                 source = suite if suite_file(suite) else file
-                return load_pairs(source, columns=own_columns(source, config.columns))
+                return load_own_pairs(source, config.columns)
     return load_pairs(suite)
 
 

@@ -89,8 +89,18 @@ for (const [id, act] of [["back", () => go(place - 1)], ["next", () => go(place 
   named(id).addEventListener("click", act);
 }
 let touched;
-main.addEventListener("touchstart", ({ touches }) => (touched = touches[0]), { passive: true });
+function scrollsSideways(part) { // a wide table or figure, which a finger moves
+  for (let one = part; one && one !== main; one = one.parentElement) {
+    if (one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).overflowX !== "visible") return true;
+  }
+  return false;
+}
+main.addEventListener("touchstart", ({ touches, target }) => {
+  const isSwipe = touches.length === 1 && visualViewport.scale < 1.01 && !scrollsSideways(target);
+  touched = isSwipe ? touches[0] : null;
+}, { passive: true });
 main.addEventListener("touchend", ({ changedTouches: [{ clientX, clientY }] }) => {
+  if (!touched) return;
   const across = clientX - touched.clientX, down = clientY - touched.clientY;
   if (Math.abs(across) > 60 && Math.abs(across) > 2 * Math.abs(down)) go(place - Math.sign(across));
 });

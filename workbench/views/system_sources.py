@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.checkpoints import find_checkpoint
 from workbench.config import BaselineConfig
-from workbench.data import Pairs, default_suite, load_pairs
+from workbench.data import Pairs, default_suite, load_own_pairs, own_columns
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
 from workbench.files import set_name
@@ -86,7 +86,7 @@ def read_systems(
         on: Sets or files of scored pairs that encoders score; gold of files that have none; for
             TREC run files one file of judgements. By default the pairs of the other sources,
             otherwise stsb-test if it is here, or ladders-all.
-        runs_root: Folder of runs, for their labels and beginnings of names.
+        runs_root: Folder of runs, for their labels.
         columns: Role -> column of files of scores.
 
     Raises:
@@ -112,7 +112,10 @@ def read_systems(
         elif name in tables or name in trec:
             continue
         elif any(Path(name).rglob(_PREDICTIONS)):
-            parts[label] = read_mteb(name, on=first_on)
+            gold = first_on
+            if first_on and not is_judged:
+                gold = load_own_pairs(first_on, columns)
+            parts[label] = read_mteb(name, on=gold)
         elif runs := _runs_of(name, runs_root, {*on}):
             # The label of a run depends on the others, so a name that was given is better.
             if isinstance(sources, Mapping) and len(runs) == 1:
@@ -181,7 +184,7 @@ def score_scatter(scores: SystemScores, suite: str) -> str:
     # Of several seeds the first: dots of all would hide each other.
     for name, report in scores.first.items():
         table = extract_table(report, "scores")
-        rows: Any = table.loc[table["suite"] == suite, ["gold", "predicted"]]
+        rows = table.loc[table["suite"] == suite, ["gold", "predicted"]]
         if len(rows):
             # Shares of the way from the smallest to the largest; 0 if all are equal.
             shares = (rows - rows.min()) / (rows.max() - rows.min()).replace(0, 1)
@@ -202,14 +205,15 @@ def _datasets(on: Sequence[str], parts: Iterable[SystemScores], columns: Any) ->
         if others := {suite: pairs for part in parts for suite, pairs in part.pairs.items()}:
             return {suite: (None, pairs) for suite, pairs in others.items()}
         on = [default_suite()]
-    return {set_name(name): (name, load_pairs(name, columns=columns)) for name in on}
+    return {set_name(name): (name, load_own_pairs(name, columns)) for name in on}
 
 
 def _score(label: str, source: Any, data: Datasets, columns: Any = None) -> Report:
     """Return the report of an encoder, or of scores; those by encoders of named sets are cached."""
     scored = {}
     for suite, (name, pairs) in data.items():
-        scores = scores_of(source, pairs, name, columns)
+        of_file = own_columns(name, columns) if name else None
+        scores = scores_of(source, pairs, name, of_file)
         scored[suite] = pairs, scores_in_order(label, scores, pairs, suite)
     return report_pairs(scored)
 
@@ -270,5 +274,5 @@ def _has_scored(run: Run, name: str, columns: Any) -> bool:
     if run_tables.suite_file(name) is None:
         return set_name(name) in run.metrics()
     # The file may have changed, or another one may have this name.
-    content = load_pairs(name, columns=columns).checksum
+    content = load_own_pairs(name, columns).checksum
     return run_tables.suite_version(run.facts(), set_name(name)) == content

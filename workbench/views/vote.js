@@ -30,13 +30,18 @@ class Vote {
     this.isNew = true;
     this.changed();
   }
+  ask() { // another question, of which nobody has compared an order yet
+    if (this.state === "compared") this.state = "voting";
+  }
   reveal() { // once the encoders' orders are there: on a phone they are below the fields
     if (this.isNew) document.getElementById("status").scrollIntoView();
     this.isNew = false;
   }
   update(targets) { // distinct lines; new targets come last, from the end of the alphabet, which gives nothing away
     const added = targets.filter((line) => !this.order.includes(line)).sort().reverse();
-    this.order = [...this.order.filter((line) => targets.includes(line)), ...added];
+    const gone = this.order.filter((line) => !targets.includes(line));
+    if (gone.length === 1 && added.length === 1) this.order[this.order.indexOf(gone[0])] = added[0]; // a line that is edited keeps its place
+    else this.order = [...this.order.filter((line) => targets.includes(line)), ...added];
     this.button.setAttribute("aria-pressed", this.state !== "off");
     document.getElementById("voting").hidden = this.state === "off" || !this.order.length;
     document.getElementById("compare").hidden = this.state === "compared";

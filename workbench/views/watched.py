@@ -29,7 +29,7 @@ class WatchedRanking(TypedView):
         queries = {query: query for query in self._rows["query"]}
         # A slider needs a choice, even next to the message that nothing was watched.
         steps = self._rows["step"].unique().tolist() or [self.kept]
-        slider: Any = ipywidgets.SelectionSlider(
+        slider = ipywidgets.SelectionSlider(
             options=[(self._label(step), step) for step in steps],
             value=self.kept,
             description="step",
