@@ -90,7 +90,8 @@ def test_tokens_are_those_of_the_tokenizer_and_cosines_those_of_the_encoder(
     cut = {"truncation": True, "max_length": encoder.max_seq_length}
     for text, found in zip(texts, ids, strict=True):
         assert found == encoder.tokenizer(text, **cut)["input_ids"], repr(text)
-    rows, expected = encoded(page, place, texts), encoder.encode(texts).double().numpy()
+    some = texts[::3]  # a script takes long for a vector
+    rows, expected = encoded(page, place, some), encoder.encode(some).double().numpy()
     assert np.abs(rows @ rows.T - expected @ expected.T).max() < 1e-3
 
 
@@ -168,7 +169,7 @@ def test_whole_numbers_of_eight_bits_stay_near(browser: Any, tmp_path: Path):
         view.to_html(tmp_path / "b.html", encoder=True, precision="float16"),
     )
     assert file.stat().st_size < 0.55 * full.stat().st_size
-    opened, texts = browser.new_page(), load_pairs("ladders-all").sentence2[:40]
+    opened, texts = browser.new_page(), load_pairs("ladders-all").sentence2[:20]
     opened.goto(file.as_uri())
     opened.get_by_text("Rank 1 is the nearest").wait_for()
     rows = encoded(SimpleNamespace(page=opened), 0, texts)
