@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -213,22 +212,34 @@ def test_two_sweeps_at_once_finish_every_cell_and_run_none_twice(
     assert "failed" not in capsys.readouterr().out
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="open files are read from /proc")
-def test_a_cell_waits_for_the_notebook_of_another_sweep_and_ends_with_its_own(tmp_path: Path):
+# The command of a cell, which prints that it tries to take the lock of the notebook.
+_TRIES = """
+import filelock, os, sys
+from workbench.__main__ import main
+acquire = filelock.BaseFileLock.acquire
+
+def try_lock(self, *args, **options):
+    if self.lock_file.endswith(".notebook.lock"):
+        print(os.getpid(), "tries", flush=True)
+    return acquire(self, *args, **options)
+
+filelock.BaseFileLock.acquire = try_lock
+main()
+"""
+
+
+def test_a_cell_waits_for_the_notebook_of_another_sweep_and_ends_with_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     made = sweeps.sweep("simcse", runs_root=tmp_path, dry=True)
     [cell] = made.cells
     path = write_run(tmp_path, cell.config, 1.0).path
     lock = lock_run(path, "notebook.ipynb", ".notebook.lock")
-
-    def waits(process: subprocess.Popen[bytes]) -> bool:
-        opened = Path(f"/proc/{process.pid}/fd").iterdir()
-        with suppress(FileNotFoundError):  # closed meanwhile, until the next attempt
-            return any(file.readlink().name == ".notebook.lock" for file in opened)
-        return False
-
+    words = made.command(cell)[3:]
+    monkeypatch.setattr(sweeps.Sweep, "command", lambda *_: [sys.executable, "-c", _TRIES, *words])
     waiting, stopped = (made.start(cell) for _ in range(2))
-    assert wait_until(lambda: waits(waiting))
-    assert wait_until(lambda: waits(stopped))
+    for process in (waiting, stopped):
+        wait_for_text(made.log(cell), f"{process.pid} tries")
     stopped.communicate()
     assert stopped.returncode == 130
     assert waiting.poll() is None
