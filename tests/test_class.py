@@ -85,9 +85,15 @@ def test_slides_for_students_have_no_solutions_and_the_figures_of_the_executed_c
     assert not re.search(r'href="[^"]*\.ipynb', students)
     # A teacher's copy has open solutions.
     call("make", tmp_path / "c", "10_simcse", "--for", "teachers")
-    call("slides", tmp_path / "c" / "10_simcse.ipynb", "--handout")
-    for page in (tmp_path / "c").glob("*.html"):
-        assert "<summary>Solution" not in page.read_text(encoding="utf-8"), page
+    call("make", tmp_path / "d", "10_simcse", "--for", "teachers", "--nbgrader")
+    for folder in (tmp_path / "c", tmp_path / "d"):
+        call("slides", folder / "10_simcse.ipynb", "--to", folder, "--handout")
+        pages = [*folder.glob("*.html")]
+        assert len(pages) == 2
+        for page in pages:
+            text = page.read_text(encoding="utf-8")
+            assert "<summary>Solution" not in text, page
+            assert "cross_entropy(scores" not in text.partition("1. Write the loss")[2], page
     (tmp_path / "wrong.ipynb").write_text('{"a": 1}')
     with pytest.raises(ValueError, match=r"wrong\.ipynb is no notebook"):
         call("slides", tmp_path / "wrong.ipynb")
@@ -212,7 +218,7 @@ def test_the_board_has_every_student_and_a_sentence_for_what_is_missing(students
     assert broken.startswith(f"{students / 'eva' / 'answers.csv'} is no sheet of answers: ")
     assert missing == [
         "no answers: dan, eva",
-        "no finished run: cleo, dan, eva",
+        f"no finished run with scores on {SUITE}: cleo, dan, eva",
     ]
 
 
@@ -266,7 +272,8 @@ def test_runs_without_the_suite_of_the_board_are_missing_and_hide_no_others(stud
     for folder in ("anna", "ben"):
         shutil.rmtree(students / folder / "runs")
     board = views.read_board(students, "a-suite-of-one-student")
-    assert "no finished run: anna, ben, cleo, dan, eva" in board.notes
+    name = "a-suite-of-one-student"
+    assert f"no finished run with scores on {name}: anna, ben, cleo, dan, eva" in board.notes
     assert list(board.answers["folder"]) == ["anna", "ben", "cleo"]
 
 

@@ -865,6 +865,12 @@ def test_the_delimiters_in_a_single_column_are_text(ending: str, tmp_path: Path)
     assert load_sentences(tmp_path / f"a.{ending}").sentences == texts
 
 
+def test_quotes_around_a_single_column_of_a_csv_are_none_of_its_text(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('sentence\n"A dog barks."\n"It rains, again; yes"\nplain\n')
+    texts = ["A dog barks.", "It rains, again; yes", "plain"]
+    assert load_sentences(tmp_path / "a.csv").sentences == texts
+
+
 def test_an_index_with_a_name_is_a_column_and_another_is_none(tmp_path: Path) -> None:
     frame = pd.DataFrame({"id": ["p", "q"], "sentence1": ["a", "b"], "sentence2": ["c", "d"]})
     frame["score"] = [1.0, 2.0]

@@ -142,6 +142,9 @@ def test_a_template_has_no_place_for_a_prompt(folder: Path) -> None:
     encoder = Encoder.from_pretrained(folder, "mask", template="{sentence} [MASK]", device="cpu")
     with pytest.raises(EncoderError, match="in a template, without a prompt"):
         encoder.encode(["a cat"], prompt="query: ")
+    encoder.prompts = {"sts": "query: "}
+    with pytest.raises(EncoderError, match="in a template, without a prompt"):
+        encoder.encode(["a cat"], prompt_name="sts")
 
 
 def test_the_template_is_never_cut_and_its_own_mask_is_read(folder: Path) -> None:

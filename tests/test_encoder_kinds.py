@@ -151,7 +151,7 @@ def test_vectors_are_those_of_sentence_transformers_before_and_after_they_are_sa
 def test_prompts_are_chosen_by_name_or_given(kind: str, tmp_path: Path) -> None:
     folder = write(kind, tmp_path)
     encoder = Encoder.from_pretrained(folder, device="cpu", precision="fp32")
-    assert encoder.prompts == {name: text for name, text in PROMPTS.items() if text}
+    assert encoder.prompts == PROMPTS
     vectors = []
     for options in ({"prompt_name": "query"}, {"prompt": "red "}, {"prompt": ""}, {}):
         vectors.append(embed(folder, normalize_embeddings=True, **options))

@@ -160,10 +160,11 @@ def test_sentence_transformer_computes_in_fp32_and_has_its_own_pooling(tmp_path:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"dtype": "bfloat16"}))
     encoder = teachers.load_teacher(f"st:{folder}", device="cpu")
     assert {weight.dtype for weight in encoder.model.parameters()} == {torch.float32}
-    with pytest.raises(EncoderError, match="with a pooling of its own"):
+    with pytest.raises(EncoderError, match="has a pooling of its own"):
         teachers.load_teacher(f"st:{folder}", pooling="cls")
-    with pytest.raises(EncoderError, match="with a pooling of its own"):
-        load_baseline(BaselineConfig(encoder=f"st:{folder}", pooling="cls"))
+    for changes in ({"pooling": "cls"}, {"pooling": "mask", "template": "a {sentence} [MASK]"}):
+        with pytest.raises(EncoderError, match="has a pooling of its own"):
+            load_baseline(BaselineConfig(encoder=f"st:{folder}", **changes))
 
 
 def test_they_are_not_trained_and_name_what_is_missing(

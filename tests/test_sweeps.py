@@ -198,9 +198,7 @@ def test_each_cell_runs_once_and_a_failure_stops_only_the_cells_that_need_it(
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_two_sweeps_at_once_finish_every_cell_and_run_none_twice(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-):
+def test_two_sweeps_at_once_finish_every_cell(tmp_path: Path, capsys: pytest.CaptureFixture):
     given = {"seeds": "4-7", "runs_root": tmp_path, "jobs": 2}
     other = threading.Thread(target=sweeps.sweep, args=("simcse",), kwargs=given)
     other.start()

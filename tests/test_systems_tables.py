@@ -152,6 +152,8 @@ def test_gold_may_be_parquet_and_columns_of_one_file_are_none_of_another(tmp_pat
     found = compare_systems([left, "word-overlap"], str(gold), columns=chosen, samples=20)
     assert found.table["system"].tolist() == ["minilm", "word-overlap"]
     assert found.table["pairs"].tolist() == [len(table)] * 2
+    with pytest.raises(DataError, match="did you mean 'gold'"):
+        compare_systems(["word-overlap"], str(gold), columns={"score": "golds"}, samples=20)
 
 
 def test_scores_of_a_run_are_joined_with_their_suite_by_id(tmp_path: Path):

@@ -95,6 +95,7 @@ def run_notebook(
         SettingError, DataError, EncoderError: Before a kernel starts.
         RunError: The notebook fails; its executed part stays in the run's folder, as
             notebook.failed.ipynb.
+        BusyError: Another process works on this run, or executes its notebook.
 
     Example:
         workbench.run_notebook("simcse", seed=1, overrides={"temperature": 0.07})

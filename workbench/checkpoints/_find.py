@@ -161,7 +161,7 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
         root,
         folder,
         foreign=tuple(foreign),
-        prompts={label: text for label, text in usage.prompts.items() if text},
+        prompts=usage.prompts,
         columns=usage.truncate_dim,
     )
     if first == "StaticEmbedding":

@@ -118,8 +118,8 @@ class Checkpoint:
             )
         if self.kind != "transformer" and (pooling or template):
             raise EncoderError(
-                f"{self.name} is evaluated, looked at and a teacher with a pooling of its own, but "
-                "not trained: leave out pooling and template, or take a transformer"
+                f"{self.name} has a pooling of its own: leave out pooling and template, also with "
+                "pooling=none; it is evaluated, looked at and a teacher, but not trained"
             )
         own = [self.stored.pooling] if self.stored else []
         saved = ", ".join([*own, *self.foreign])

@@ -143,8 +143,11 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
 
 
 def load_own_pairs(name: str | Path, columns: Any) -> Pairs:
-    """Load scored pairs; of your own file with those of the columns that it has."""
-    return load_pairs(name, columns=own_columns(name, columns))
+    """Load scored pairs; of your own file with those of the columns that it has, but its id."""
+    chosen = own_columns(name, columns)
+    if chosen:
+        chosen.pop("id", None)
+    return load_pairs(name, columns=chosen)
 
 
 def load_dev(config: Any) -> Pairs:

@@ -29,6 +29,7 @@ Texts = dict[str, list[str]]  # column -> its cells
 Records = dict[int, list[str]]  # first line -> the fields of a row
 
 _DELIMITERS = {"csv": ",;\t|", "tsv": "\t,;|"}  # the first is the one that the ending promises
+_SINGLE = {"csv": "\x1f", "tsv": "\t"}  # of a single column: the first occurs in no text
 _QUOTING = 'put the field in quotes and write a quote inside it as "", or save the file as .tsv'
 _AS_SENTENCES = (
     'if its lines are sentences, give them a header "sentence" and save the file as .tsv'
@@ -273,12 +274,11 @@ def _find_delimiter(text: str, ending: str) -> str:
 
     def rank(delimiter: str) -> tuple[int, int]:
         counts = [line.count(delimiter) for line in lines]
-        in_header = counts[0]
-        return counts.count(in_header), in_header
+        return counts.count(counts[0]), counts[0]
 
     in_header = [delimiter for delimiter in _DELIMITERS[ending] if delimiter in lines[0]]
-    # In a single column all but a tab are text.
-    return max(in_header, key=rank, default="\t")
+    # In a single column of a .csv all of them are text.
+    return max(in_header, key=rank, default=_SINGLE[ending])
 
 
 def _parse_plain(text: str) -> Records:

@@ -166,7 +166,7 @@ def load_mlm_head(checkpoint: Checkpoint) -> nn.Module:
     """
     folder = checkpoint.folder
     config = _load_config(folder, None)
-    heads: list[nn.Module] = []
+    heads = []
     if type(config) in MODEL_FOR_MASKED_LM_MAPPING:
         model, is_random = _load_model(AutoModelForMaskedLM, folder, config)
         if is_random:
@@ -308,7 +308,7 @@ class Truncate(nn.Module):
 
 def load_dense(checkpoint: Checkpoint, width: int) -> Any:
     """Return the layers over a pooling of `width` columns; the last one has a `width` too."""
-    layers: list[nn.Module] = []
+    layers = []
     for kind, folder in checkpoint.layers:
         layer = Dense(folder, width) if kind == "Dense" else Normalize()
         width = getattr(layer, "width", width)

@@ -162,7 +162,7 @@ class Encoder(nn.Module):
             template: For pooling "mask": 'This sentence of "{sentence}" means [MASK].'; None takes
                 one as for pooling.
             revision: Branch, tag or commit of a hub id.
-            max_seq_length: Length at which `encode` cuts, without a template's tokens; None: the
+            max_seq_length: Length at which `encode` cuts, beside a template or prompt; None: the
                 checkpoint's.
             precision: "fp32", "bf16" or "fp16"; "auto" is "fp32" in `encode`, so that its vectors
                 are those of SentenceTransformer, and "bf16" in training if the hardware computes it
@@ -381,21 +381,22 @@ class Encoder(nn.Module):
             float32, on the CPU, in the order given.
 
         Raises:
-            EncoderError: A sentence is no string, or a vector is not finite.
+            EncoderError: A sentence is no string, a vector is not finite, a prompt is unknown or
+                comes with a template.
 
         Example:
             vectors = encoder.encode(["A dog barks.", "A cat sleeps."])
             cosine = vectors[0] @ vectors[1]
         """
-        if prompt and self._template:
-            raise EncoderError(f"{self.source} reads sentences in a template, without a prompt")
         # Two names are known to every SentenceTransformer.
         if prompt_name not in (None, "query", "document", *self.prompts):
             near = did_you_mean(prompt_name, self.prompts)
             raise EncoderError(f"{self.source} has no prompt {prompt_name!r}{near}")
+        own = self.spec.prompt
         if prompt is None:
-            own = self.spec.prompt
             prompt = own if prompt_name is None else self.prompts.get(prompt_name, "")
+        if prompt != own and self._template:
+            raise EncoderError(f"{self.source} reads sentences in a template, without a prompt")
         is_one = isinstance(sentences, str)
         # Suites repeat sentences: each distinct text is encoded once.
         chunks = sentence_chunks([sentences] if is_one else sentences)

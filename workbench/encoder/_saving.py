@@ -94,7 +94,7 @@ def save_encoder(folder: Path, encoder: Any, card: Card, dtype: torch.dtype) -> 
         _layer_module(part, dtype) for part in encoder.dense or () if not isinstance(part, Truncate)
     ]
     entries = [{"idx": 0, "name": "0", "path": "", "type": f"{_MODULES}Transformer"}]
-    files: dict[str, Any] = {}
+    files = {}
     for number, (kind, facts, weights) in enumerate(modules, 1):
         path = f"{number}_{kind}"
         module = _MASK_MODULE if kind == "MaskPooling" else f"{_MODULES}{kind}"
@@ -145,7 +145,7 @@ def _usage(encoder: Any) -> dict[str, Any]:
     usage = {"prompts": prompts}
     if encoder.dense and isinstance(encoder.dense[-1], Truncate):
         usage["truncate_dim"] = encoder.dimension
-    default = [name for name, text in prompts.items() if text == encoder.spec.prompt]
+    default = [name for name, text in prompts.items() if text and text == encoder.spec.prompt]
     usage["default_prompt_name"] = default[0] if default else None
     usage["similarity_fn_name"] = encoder.spec.similarity
     return usage

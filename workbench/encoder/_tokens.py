@@ -33,7 +33,7 @@ class TokenRows:
     @classmethod
     def gather(cls, chunks: Iterable[list[list[int]]], padding: int) -> "TokenRows":
         pieces = [np.empty(0, np.int32)]
-        counts: list[int] = []
+        counts = []
         for rows in chunks:
             counts += map(len, rows)
             pieces.append(np.fromiter(chain.from_iterable(rows), np.int32))

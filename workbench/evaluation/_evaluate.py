@@ -177,11 +177,10 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
         # No checkpoint, device or precision: words are counted.
         return TfIdf(sentences or [], words=config.words)
     checkpoint = find_checkpoint(config.encoder, config.revision)
+    spec = checkpoint.spec(config.pooling) or EncodingSpec("cls")
     if config.template:
         # Sentences end as PromptBERT ends them.
         spec = EncodingSpec("mask", config.template, ".", ".?\"'")
-    else:
-        spec = checkpoint.spec(config.pooling) or EncodingSpec("cls")
     encoder = load_encoder(checkpoint, spec, precision=config.precision, device=config.device)
     if config.kind == "static":
         if checkpoint.kind != "transformer":

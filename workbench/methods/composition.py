@@ -160,13 +160,13 @@ class Composition:
         first, after = special_tokens(tokenizer)
         [prompt] = token_ids(tokenizer, [self.encoder.spec.prompt], special=False)
         before = [*first, *prompt]
-        room = self.config.max_seq_length - len(before) - len(after)
+        room = self.config.max_seq_length - len(after)
         for chunk in sentence_chunks(texts):
             bare = token_ids(tokenizer, chunk, special=False)
             runs = chain.from_iterable((ids, *split_evenly(ids, parts)) for ids in bare)
             # A long sentence is split whole and its parts are cut afterwards: cutting first would
             # lose the end of the last part only.
-            yield [[*before, *run[:room], *after] for run in runs]
+            yield [[*[*before, *run][:room], *after] for run in runs]
 
 
 class Projection(nn.Module):

@@ -62,7 +62,7 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
                         "rename one of their folders"
                     )
                 systems[system] = predictions
-    notes: list[str] = []
+    notes = []
     found = []
     for (task, subset, split), systems in parts.items():
         part = f"{task} ({subset}, {split})"
@@ -105,6 +105,8 @@ def _score_part(systems: Facts, gold: Any) -> SystemScores:
         raise DataError("neither scores of pairs nor rankings whose gold is known")
     keys = [key for key in _SCORES if key in first]
     if not keys:
+        if isinstance(gold, Pairs):
+            raise DataError("they are rankings, whose gold is judgements and not pairs")
         return judge_runs({name: _as_run(own) for name, own in systems.items()}, gold)
     pairs = gold if isinstance(gold, Pairs) else load_pairs(gold)
     reports = {}

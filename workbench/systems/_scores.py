@@ -56,7 +56,7 @@ def join_systems(parts: Iterable[SystemScores]) -> SystemScores:
     """
     reports = {}
     pairs = {}
-    notes: list[str] = []
+    notes = []
     for part in parts:
         for name, own in part.reports.items():
             reports[name] = _joined(name, reports[name], own) if name in reports else own

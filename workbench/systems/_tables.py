@@ -82,13 +82,13 @@ def read_score_file(
     """
     if isinstance(on, str):
         on = Path(on)
-    files: list[AnyPath] = []
+    files = []
     for path in paths:
         own = score_files(path) or [path]
         # In a folder, the pairs may lie beside the scores.
         files += [file for file in own if len(own) == 1 or file != on]
     # A file need not have a column that another one has.
-    chosen = dict(columns or {})
+    chosen = columns or {}
     gold_files = [on] if isinstance(on, Path) else []
     require_in_one([*files, *gold_files], chosen)
     tables = []
@@ -105,12 +105,11 @@ def read_score_file(
         if files != paths and tables:  # they have the name of their folder
             pairs = replace(pairs, name=Path(files[0]).absolute().parent.name)
     else:
-        own_id = chosen.pop("id", "")
         pairs = on if isinstance(on, Pairs) else load_own_pairs(on, chosen)
         rows = pd.DataFrame({_TEXTS: list(zip(*pairs.texts, strict=True))})
         # A row of a file without ids has a number, which says nothing about ids elsewhere.
         usual_id = next(filter(_ROW_ID.fullmatch, pairs.extra), "")
-        own_ids = pairs.extra.get(own_id, pairs.extra.get(usual_id))
+        own_ids = pairs.extra.get(chosen.get("id", ""), pairs.extra.get(usual_id))
         if ids := pairs.pair_id if pairs.name in CATALOGUE else own_ids:
             rows[_ID] = _plain_ids(ids, pairs.source)
     rows[_GOLD] = pairs.gold.round(4)

@@ -1,4 +1,4 @@
-"""The board of a class: who has answered which exercise, and the scores of all their runs."""
+"""The board of a class: who has answered which exercise, and their runs of one setting."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -74,7 +74,10 @@ def read_board(folder: str | Path, suite: str = "world-test") -> Board:
                 runs.append(finished_runs(root, suite).assign(student=place.name))
     answers = pd.concat(sheets)
     scored: Any = pd.concat(runs).sort_values("ended")
-    for missing, names in (("answers", answers["folder"]), ("finished run", scored["student"])):
+    for missing, names in (
+        ("answers", answers["folder"]),
+        (f"finished run with scores on {suite}", scored["student"]),
+    ):
         without = [place.name for place in places if place.name not in {*names}]
         if without:
             notes.append(f"no {missing}: {', '.join(without)}")

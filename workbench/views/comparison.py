@@ -75,7 +75,7 @@ def systems_of_runs(runs: pd.DataFrame, baseline: str) -> tuple[SystemScores, st
     name = baseline or (run_tables.default_baseline(labels) if len(labels) > 1 else BEFORE)
     if labels and name not in (*labels, BEFORE):
         raise SettingError(unknown_name("runs", name, [*labels, BEFORE], "on this suite"))
-    systems: dict[str, list[Any]] = {}
+    systems = {}
     if name == BEFORE and (starts := _starts(runs)):
         systems[BEFORE] = starts
     for label, of_label in runs.groupby("label", sort=False):

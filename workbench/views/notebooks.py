@@ -320,4 +320,6 @@ def _lesson_html(notebook: Path, *, for_teachers: bool = False) -> str:
             cell.source = drawing(name[1]).data
     html = notebook_html(content, "basic")
     # Removed and not hidden: students get the file.
-    return html if for_teachers else re.sub("(?s)<details[^>]*>.*?</details>", "", html)
+    # nbgrader's solutions are between two lines of code.
+    solutions = "(?s)<details[^>]*>.*?</details>|### BEGIN SOLUTION.*?### END SOLUTION"
+    return html if for_teachers else re.sub(solutions, "", html)

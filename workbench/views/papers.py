@@ -168,7 +168,7 @@ def paper_table(
 
 def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
     """Return two rows for each row of the paper: published, and here."""
-    lines: dict[Any, dict[str, str]] = {}
+    lines = {}
     measured = []
     for row, of_row in values.groupby("row", sort=False):
         lines[row, "published"] = dict(zip(of_row["column"], of_row["value"], strict=True))

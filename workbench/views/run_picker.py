@@ -205,7 +205,7 @@ class RunPicker(View):
             names = names + ", seed " + runs["seed"].astype(str)
         paths: Any = runs.groupby(names, sort=False)["path"].first()
         ends: list[Source] = [(name, path, "") for name, path in paths.items()]
-        starts: list[Source] = []
+        starts = []
         for name, path, _ in reversed(ends):
             if self.before and Run(path).has(BEFORE):
                 start = (name, path, BEFORE)

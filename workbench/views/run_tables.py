@@ -78,7 +78,7 @@ def finished_rows(runs_root: str | Path) -> list[dict[str, Any]]:
     A run that cannot be read and a copy of a run are left out with a warning.
     """
     finished = []
-    first_paths: dict[Any, str] = {}
+    first_paths = {}
     for row in read_rows(runs_root):
         path = row["path"]
         if row["status"] == "unreadable":

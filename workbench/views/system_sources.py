@@ -3,12 +3,13 @@
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from workbench.checkpoints import find_checkpoint
 from workbench.config import BaselineConfig
-from workbench.data import Pairs, default_suite, load_own_pairs, own_columns
+from workbench.data import Pairs, default_suite, load_own_pairs, own_columns, require_in_one
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
 from workbench.files import set_name
@@ -101,6 +102,8 @@ def read_systems(
     is_judged = first_on is not None and is_judgements(first_on)
     # Files of a kind are read together, with the first: each may hold one system of the same pairs.
     tables = [name for name in sources_of.values() if score_files(name)]
+    files = chain.from_iterable(map(score_files, tables))
+    require_in_one([*files, *on], columns or {})
     trec = [name for name in sources_of.values() if name not in tables and Path(name).is_file()]
     parts = dict[str, SystemScores]()
     encoders = {}
