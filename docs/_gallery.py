@@ -122,7 +122,7 @@ def pictured(notebook: NotebookNode, name: str, page: Any) -> NotebookNode:
         if cell.cell_type == "markdown":
             source = f"Source: [{name}](../../notebooks/{name})"
             linked = re.sub(r"^.*\(\.\./docs/gallery/.*$", source, cell.source, flags=re.MULTILINE)
-            cell.source = linked.replace("(../docs/", "(../")
+            cell.source = linked.replace("(../docs/", "(../").replace("(../data/", "(../../data/")
         else:
             cell.outputs = [shown for output in cell.outputs for shown in pictures(output, page)]
     return notebook
