@@ -317,15 +317,35 @@ def test_rankings_of_baselines_are_shown_without_runs(
     assert len(json.dumps(done)) < 800_000
 
 
-def test_a_set_in_which_no_sentence_has_four_partners_is_shown_by_its_pairs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+@pytest.fixture
+def without_lists(tmp_path: Path) -> Path:
+    """Return a file of pairs in which no sentence is in four of them."""
     lines = [
         f"the {word} runs\ta {word} walks\t{number}"
         for number, word in enumerate(["dog", "cat", "fox", "bee"])
     ]
     (tmp_path / "mine.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *lines]))
-    given = {"runs_root": str(tmp_path / "runs"), "suite": str(tmp_path / "mine.tsv")}
+    return tmp_path / "mine.tsv"
+
+
+def test_the_tour_of_a_file_without_lists_goes_on(
+    without_lists: Path, capsys: pytest.CaptureFixture[str]
+):
+    names: dict[str, Any] = {}
+    for cell in code(read(FOLDER / "00_tour.ipynb")):
+        exec(cell.source, names)
+        if "encoders =" in cell.source:
+            names |= {"encoders": {"start": "world-encoder"}, "suite": str(without_lists)}
+        if "RankingExplorer(" in cell.source:
+            break
+    assert "mine.tsv occurs in four pairs" in capsys.readouterr().out
+    assert "RankingExplorer(" in cell.source
+
+
+def test_a_set_in_which_no_sentence_has_four_partners_is_shown_by_its_pairs(
+    tmp_path: Path, without_lists: Path, capsys: pytest.CaptureFixture[str]
+):
+    given = {"runs_root": str(tmp_path / "runs"), "suite": str(without_lists)}
     names: dict[str, Any] = {}
     for cell in (*code(read(FOLDER / "21_rankings.ipynb")), *code(read(FOLDER / "23_pairs.ipynb"))):
         exec(cell.source, names)

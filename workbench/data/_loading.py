@@ -144,9 +144,8 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
 
 def load_own_pairs(name: str | Path, columns: Any) -> Pairs:
     """Load scored pairs; of your own file with those of the columns that it has, but its id."""
-    chosen = own_columns(name, columns)
-    if chosen:
-        chosen.pop("id", None)
+    chosen = dict(own_columns(name, columns) or {})
+    chosen.pop("id", None)
     return load_pairs(name, columns=chosen)
 
 
