@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from written_runs import write_run
+from written_runs import hold_lock, write_run
 
 from workbench import METHODS, Run, execution, sweep
 from workbench.config import CONFIGS, RankEncoderConfig, SimCSEConfig
@@ -177,22 +177,9 @@ def test_of_two_that_execute_the_notebook_of_a_run_one_is_refused_and_a_cell_wai
 ):
     path = write_run(tmp_path, SimCSEConfig.from_parameters("demo"), 1.0).path
     notebook = path / "notebook.ipynb"
-    hold = f"""
-import sys
-from pathlib import Path
-from workbench.runs import lock_run
-lock = lock_run(Path({str(path)!r}), "notebook.ipynb", ".notebook.lock")
-print("held", flush=True)
-sys.stdin.read()
-"""
     monkeypatch.setattr("workbench.execution._execute_notebook", lambda *_: 1 / 0)
-    command = [sys.executable, "-c", hold]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "held\n"
-        with pytest.raises(BusyError, match=f"another process is working on .*{other.pid}"):
+    with hold_lock(path, "notebook.ipynb", ".notebook.lock") as other:
+        with pytest.raises(BusyError, match=r"another process is working on .*process \d+ on"):
             run_notebook("simcse", runs_root=tmp_path)
         monkeypatch.setenv("WORKBENCH_CELL", "")
         ending = threading.Timer(1, lambda: (notebook.write_text("whole"), other.communicate()))
@@ -230,16 +217,10 @@ def test_a_run_in_another_folder_is_learned_from_there(
 def test_a_run_that_another_process_takes_meanwhile_keeps_its_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    hold = "import sys\nfrom pathlib import Path\nfrom workbench.runs import lock_run\n"
-    hold += "lock = lock_run(Path(sys.argv[1]))\nprint('held', flush=True)\nsys.stdin.read()"
     others = []
 
     def kernel(notebook: Path, output: Path, parameters: dict) -> None:
-        command = [sys.executable, "-c", hold, str(output.parent)]
-        others.append(
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        )
-        assert others[0].stdout.readline() == "held\n"
+        others.append(hold_lock(output.parent))
         Run.open(SimCSEConfig.from_parameters("demo"), tmp_path)
 
     monkeypatch.setattr("workbench.execution._execute_notebook", kernel)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from forking import python
+from written_runs import hold_lock
 
 import workbench
 from workbench import views
@@ -134,13 +135,6 @@ def test_a_run_is_finished_by_its_last_evaluation_and_reads_as_it_was_written(tm
     assert here.drop(columns="path").equals(there.drop(columns="path"))
 
 
-HOLD = (
-    "import sys\nfrom pathlib import Path\nfrom workbench.runs import lock_run\nlock = "
-    "lock_run(Path(sys.argv[1]))\n"
-)
-HOLD += "print('held', flush=True)\nsys.stdin.read()"
-
-
 def test_the_list_has_the_score_of_the_start_next_to_the_result(tmp_path: Path):
     # The second was never evaluated before its training.
     for seed, stages in enumerate([("before",), ()]):
@@ -174,12 +168,7 @@ def test_a_run_belongs_to_one_process_at_a_time(tmp_path: Path, monkeypatch: pyt
     assert holder.endswith("the kernel of /home/me/mine.ipynb")
     run.release()
     assert not is_running(run.path)
-    command = [python("looks"), "-c", HOLD, str(run.path)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "held\n"
+    with hold_lock(run.path):
         for attempt in (lambda: Run.open(config(), tmp_path), run.acquire):
             with pytest.raises(
                 BusyError, match=r"another process is working on .* \(process \d+ on "
@@ -196,12 +185,7 @@ def test_a_cell_of_a_sweep_waits_for_the_process_that_has_its_run_and_keeps_what
     run = Run.open(config(), tmp_path)
     run.release()
     monkeypatch.setenv("WORKBENCH_CELL", "a file")
-    command = [python("looks"), "-c", HOLD, str(run.path)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "held\n"
+    with hold_lock(run.path) as other:
         ending = threading.Timer(1, lambda: (finish(run), other.communicate()))
         ending.start()
         opened = Run.open(config(device="cpu"), tmp_path)

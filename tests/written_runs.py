@@ -1,10 +1,12 @@
 """Finished runs whose scores are gold plus noise, written as by a training."""
 
 import dataclasses
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from forking import python
 
 from workbench import metrics
 from workbench.config import BaselineConfig, TrainingConfig
@@ -13,6 +15,23 @@ from workbench.evaluation import per_query_metrics, ranking_table
 from workbench.runs import Run
 
 SUITE = "world-dev"
+_HOLD = """
+import sys
+from pathlib import Path
+from workbench.runs import lock_run
+lock = lock_run(Path(sys.argv[1]), *sys.argv[2:])
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def hold_lock(path: Path, *which: str) -> subprocess.Popen[str]:
+    """Start a process that holds a lock of `lock_run` until `communicate`; return once it does."""
+    command = [python("looks"), "-c", _HOLD, str(path), *which]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
 
 
 def first_pairs(count: int) -> Pairs:

@@ -147,6 +147,7 @@ def execute_lesson(notebook: Path) -> str:
     page = notebook.with_suffix(".html")
     if page.exists():
         return f"kept: {page}"
+    # In the same folder: the page is moved in one step, and what fails is kept.
     executed = notebook.with_suffix(".executed.ipynb")
     with TemporaryDirectory() as folder:
         has_runs = "runs_root = " in notebook.read_text(encoding="utf-8")

@@ -105,8 +105,8 @@ class Checkpoint:
 
         Raises:
             EncoderError: The pooling is unknown, a template comes without pooling "mask", or the
-                checkpoint has foreign parts and no pooling is given, or one whose pooling is
-                its own has one.
+                checkpoint has foreign parts and no pooling is given, or a pooling or template is
+                given for one that has its own.
         """
         chosen = EncodingSpec(current_value(pooling)) if pooling else None
         if self.foreign and (chosen is None or self.kind == "static"):

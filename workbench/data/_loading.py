@@ -143,7 +143,9 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
 
 
 def load_own_pairs(name: str | Path, columns: Any) -> Pairs:
-    """Load scored pairs; of your own file with those of the columns that it has, but its id."""
+    """Load scored pairs; of your own file with those of the columns that it has.
+
+    The role "id" is one of files of scores, and is left out."""
     chosen = dict(own_columns(name, columns) or {})
     chosen.pop("id", None)
     return load_pairs(name, columns=chosen)

@@ -358,7 +358,7 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
         fault = f"does not put {tokenizer.cls_token} first, which pooling {pooling!r} reads"
     if fault:
         raise EncoderError(
-            f"the tokenizer in {folder} {fault}; save one of this model without this fault there"
+            f"the tokenizer in {folder} {fault}; save there a tokenizer of this model without this"
         )
     if checkpoint.lower_case:  # before all other steps, as SentenceTransformer does
         backend = tokenizer.backend_tokenizer
