@@ -26,8 +26,8 @@ class CompCSEConfig(ContrastiveConfig):
     aggregation: Aggregation = "avg"
     """how the parts' vectors become one [CompCSE table 3]"""
     partition: Literal["words", "tokens"] = "words"
-    """units between which sentences are cut: whitespace words, or the tokenizer's tokens [CompCSE
-    sec. 3: tokens; its files: words]"""
+    """units between which sentences are cut: whitespace words (our choice), or the tokenizer's
+    tokens [CompCSE sec. 3]"""
     parts: Annotated[int, Ge(2), Le(4)] = 2
     """(parts) pieces a sentence is cut into [CompCSE table 5]"""
     subsampling: Subsampling = "none"

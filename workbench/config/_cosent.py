@@ -43,7 +43,7 @@ class CoSENTConfig(SupervisedConfig):
     """contrastive and triplet: pairs with gold above it are similar; none: the middle of the range
     [CoSENT code]"""
     margin: Positive = 1.0
-    """triplet: epsilon, by how much the negative must be farther [SBERT sec. 3.1]"""
+    """triplet: epsilon, by how much the negative must be farther [SBERT sec. 3]"""
     softmax_labels: Literal["whole", "nearest", "floor"] = "whole"
     """softmax: classes of graded gold; whole: an error, nearest: rounded, floor: cut off as in
     published code [CoSENT sec. V-B]"""

@@ -92,14 +92,14 @@ class TrainingConfig(Settings):
     """(tokens) training sentences are cut here, specials included"""
     dropout: Fraction | None = None
     """dropout rate of the backbone in training; none: the checkpoint's, or 0.1 if that is 0 and
-    views need it [SimCSE table 2]"""
+    views need it [SimCSE table 3]"""
     train: SetName = "wiki1m"
     """training set: a catalogue name or a file [SimCSE sec. 6]"""
     train_limit: Annotated[int | None, Ge(2)] = None
     """(examples) train on a seeded sample of this many examples; none: all"""
     dev: SetName = "stsb-dev"
     """scored pairs that choose the checkpoint; by the mean over several sets of the catalogue:
-    stsb-dev+sick-trial [SimCSE sec. 6.1]"""
+    stsb-dev+sick-trial [SimCSE sec. 6.1; RankEncoder sec. 4.3]"""
     suites: Suites = SEVEN_STS
     """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc) [SimCSE
     sec. 6.1]"""
@@ -109,13 +109,14 @@ class TrainingConfig(Settings):
     revisions: dict[str, str] = {}
     """hub id of an encoder -> git revision"""
     batch_size: BatchSize = 64
-    """(sentences) sentences per step, over all processes [SimCSE app. A]"""
+    """(sentences) sentences per step, over all processes [SimCSE app. A; CompCSE sec. 4]"""
     epochs: Positive = 1.0
     """(epochs) passes over the training set [SimCSE app. A]"""
     max_steps: Count | None = None
     """(steps) stop after this many steps; none: after epochs"""
     learning_rate: Positive = 3e-5
-    """AdamW's peak step size; it decays linearly to 0 [SimCSE app. A]"""
+    """AdamW's peak step size; it decays linearly to 0 [SimCSE app. A; RankCSE table 9; CompCSE sec.
+    4]"""
     weight_decay: NonNegative = 0.0
     """AdamW's decoupled decay, without biases and LayerNorms"""
     warmup: Fraction = 0.0
@@ -123,7 +124,7 @@ class TrainingConfig(Settings):
     max_grad_norm: Positive = 1.0
     """gradients are scaled down to this norm"""
     eval_steps: Count = 125
-    """(steps) steps between two evaluations on dev"""
+    """(steps) steps between two evaluations on dev [RankCSE app. A; CompCSE sec. 4]"""
     patience: Count | None = None
     """(evaluations) training ends after this many evaluations without a better dev Spearman; none:
     never early"""

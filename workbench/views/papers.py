@@ -106,9 +106,7 @@ def _state_ours(value: Any) -> str:
 
 @cache
 def parse_command(command: str) -> Config:
-    """Return the settings of a command: METHOD --profile NAME [--set NAME=VALUE]...
-
-    As on the command line, the last value of a setting counts."""
+    """Return the settings of a command: METHOD --profile NAME [--set NAME=VALUE]..."""
     # The second word is "--profile", and every second one after it "--set".
     method, _, profile, *options = shlex.split(command)
     settings = dict(option.split("=", 1) for option in options[1::2])
