@@ -48,7 +48,7 @@ $(VENV):
 
 # --no-compile: Python compiles a module when it first loads it, and most of them it never loads.
 $(VENV)/ready: pyproject.toml constraints.txt | $(VENV)
-	@echo "Creating $(VENV): about 5 minutes and 2 GB, mostly torch; pip prints nothing meanwhile."
+	@echo "Creating $(VENV): about 5 minutes and 2 GB, mostly torch (with CUDA several GB more); pip prints nothing meanwhile."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(EXTRAS)]"

@@ -80,6 +80,8 @@ def test_slides_for_students_have_no_solutions_and_the_figures_of_the_executed_c
     )
     assert "<summary>Solution" not in students
     assert "For teachers" not in students
+    # One folded part may be within another.
+    assert students.count("<details") == students.count("</details>")
     assert "<summary>Solution" in teachers
     assert "data:image/png" in students
     assert not re.search(r'href="[^"]*\.ipynb', students)

@@ -138,8 +138,8 @@ def test_the_help_names_every_baseline(call: Call, capsys, monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path):
-    settings = ["max_steps=5000", "suites=ladders-all"]
+def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path, small_files: dict[str, str]):
+    settings = ["max_steps=5000", *(f"{name}={file}" for name, file in small_files.items())]
     command = [python(), "-m", "workbench", "run", "simcse", *settings, "--runs", str(tmp_path)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -152,11 +152,8 @@ def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path):
             time.sleep(0.1)
         _, error = run.communicate()
     assert run.returncode == 130
-    lines = [
-        line
-        for line in error.splitlines()
-        if line and not line.startswith("running 10_simcse.ipynb")
-    ]
+    before = ("running 10_simcse.ipynb", "pairs of file")  # said before the training
+    lines = [line for line in error.splitlines() if line and not line.startswith(before)]
     assert lines == ["Interrupted. Run the same command again to resume from the last saved state."]
 
 
@@ -184,8 +181,8 @@ def test_the_demo_trains_three_seeds_and_prints_their_mean(
     assert "mean (standard deviation) over seeds, x 100\nnext: make lab" in shown
 
 
-def test_a_run_prints_its_progress_and_its_gain(
-    tiny_encoder: Path, call: Call, capsys, caplog, tmp_path: Path
+def test_a_run_prints_its_progress_and_its_gain(  # noqa: PLR0917
+    tiny_encoder: Path, small_files: dict[str, str], call: Call, capsys, caplog, tmp_path: Path
 ):
     small = [
         "max_steps=2",
@@ -193,6 +190,7 @@ def test_a_run_prints_its_progress_and_its_gain(
         "train_limit=20",
         "device=cpu",
         f"encoder={tiny_encoder}",
+        *(f"{name}={file}" for name, file in small_files.items()),
     ]
     assert call("run", "simcse", *small, "--no-notebook", "--runs", tmp_path / "my runs") == 0
     shown = capsys.readouterr().out
@@ -200,9 +198,9 @@ def test_a_run_prints_its_progress_and_its_gain(
         r"^step +2/2  loss [\d.]+  dev Spearman [-\d.]+ \(step 2\)  [\d:]+$", shown, re.MULTILINE
     )
     assert re.search(
-        r"^\w.* its start on world-test: [+-][\d.]+ Spearman x 100, 95% inter", shown, re.MULTILINE
+        r"^\w.* its start on small-test: [+-][\d.]+ Spearman x 100, 95% inter", shown, re.MULTILINE
     )
-    result = r"^result:   world-test [-\d.]+ -> [-\d.]+, dev [-\d.]+ -> [-\d.]+$"
+    result = r"^result:   small-test [-\d.]+ -> [-\d.]+, dev [-\d.]+ -> [-\d.]+$"
     assert re.search(result, shown, re.MULTILINE)
     assert "2 steps with 1 evaluation(s) on dev are too few" in caplog.text
 
@@ -373,6 +371,19 @@ def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path)
     remove_runs([base, *every], tmp_path)
     assert list_runs(tmp_path).empty
     assert not left.exists()
+
+
+def test_a_run_is_needed_also_where_all_runs_were_moved_to_and_under_another_root(tmp_path: Path):
+    base = write_run(tmp_path / "runs", simcse(0), 0.4)
+    (base.path / "encoder").mkdir()
+    (base.path / "encoder" / "config.json").write_text("{}")
+    learned = write_run(tmp_path / "runs", simcse(3, encoder=str(base.path)), 0.5)
+    with pytest.raises(RunError, match=f"is needed by .*{learned.path.name}"):
+        remove_runs([base], tmp_path / "other")
+    (tmp_path / "runs").rename(tmp_path / "moved")
+    moved = Run(tmp_path / "moved" / "simcse" / base.path.name)
+    with pytest.raises(RunError, match=f"is needed by .*{learned.path.name}"):
+        remove_runs([moved], tmp_path / "moved")
 
 
 @pytest.mark.parametrize("option", ["--gpus=1", "--minutes=240", "--sbatch=account=mine"])
@@ -645,13 +656,19 @@ def ended(request: pytest.FixtureRequest) -> Iterator[int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("is_error_lost", [False, True])
 def test_a_training_goes_on_when_nothing_more_can_be_printed(
-    ended: int, tiny_encoder: Path, tmp_path: Path, *, is_error_lost: bool
+    ended: int,
+    tiny_encoder: Path,
+    small_files: dict[str, str],
+    tmp_path: Path,
+    *,
+    is_error_lost: bool,
 ):
-    small = ["max_steps=2", "eval_steps=2", "train_limit=20", "suites=ladders-all", "device=cpu"]
+    small = ["max_steps=2", "eval_steps=2", "train_limit=20", "device=cpu"]
     words = [
         "run",
         "simcse",
         *small,
+        *(f"{name}={file}" for name, file in small_files.items()),
         f"encoder={tiny_encoder}",
         "--no-notebook",
         "--runs",

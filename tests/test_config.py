@@ -22,6 +22,7 @@ from workbench.config import (
     setting_text,
 )
 from workbench.config._settings import read_profiles, read_value
+from workbench.data import load_training
 from workbench.errors import SettingError
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run, list_runs
@@ -387,6 +388,16 @@ def test_a_linked_part_counts_and_a_linked_folder_is_the_folder(tmp_path: Path):
     assert evaluated(folder) != before
     (tmp_path / "link").symlink_to(folder, target_is_directory=True)
     assert evaluated(tmp_path / "link") == evaluated(folder)
+
+
+def test_a_file_that_is_a_link_keeps_its_own_name_and_ending(tmp_path: Path):
+    # As in the cache of the hub: snapshots/REVISION/train.tsv is a link to blobs/CHECKSUM.
+    (tmp_path / "3f2a").write_text("sentence\na dog\na cat\n")
+    link = tmp_path / "train.tsv"
+    link.symlink_to(tmp_path / "3f2a")
+    config = SimCSEConfig.from_parameters("demo", 0, {"train": str(link)})
+    assert config.train == str(link)
+    assert load_training(config).sentences == ["a dog", "a cat"]
 
 
 def test_names_of_encoders_that_are_also_former_names_of_settings_stay_apart():

@@ -8,7 +8,7 @@ import torch
 
 from workbench.config import MixedConfig, SimCSEConfig
 from workbench.data import Sentences
-from workbench.errors import SettingError
+from workbench.errors import RunError, SettingError
 from workbench.methods.mixed import Mixed
 from workbench.methods.simcse import SimCSE
 from workbench.methods.splitting import crop_words, random_crops
@@ -95,6 +95,26 @@ def test_a_training_with_crops_that_is_interrupted_ends_with_the_same_weights(
     fit(whole, sentences)
     for name, weight in whole.state_dict().items():
         assert torch.equal(resumed.state_dict()[name], weight), name
+
+
+def test_views_that_are_different_words_need_no_dropout(caplog: pytest.LogCaptureFixture):
+    still = {"encoder": "english-encoder", "pooling": "mean", "device": "cpu", "positives": "crop"}
+    crops = SimCSE(SimCSEConfig.from_parameters("demo", 0, still))
+    assert crops.encoder.backbone.config.hidden_dropout_prob == 0
+    assert "views" not in caplog.text
+    lists = {"compose": "none", "info_nce": False, "beta": 0.0, "gamma": 1.0}
+    of_lists = still | lists | {"positives": "dropout", "teachers": ["english-encoder"]}
+    mixed = Mixed(MixedConfig.from_parameters("demo", 0, of_lists))
+    assert mixed.encoder.backbone.config.hidden_dropout_prob == 0
+
+
+def test_a_run_takes_no_method_of_other_settings(
+    tiny_encoder: Path, sentences: Sentences, tmp_path: Path
+):
+    run = Run.open(cropping(tiny_encoder).config, tmp_path)
+    with pytest.raises(RunError, match="has other settings than the method"):
+        fit(cropping(tiny_encoder, temperature=0.1), sentences, run=run)
+    assert "inputs" not in run.facts()
 
 
 def test_mixed_with_crops_alone_is_simcse_with_crops(tiny_encoder: Path, sentences: Sentences):

@@ -294,6 +294,14 @@ def test_files_that_are_no_encoder_are_never_replaced(checkpoint: Path, tmp_path
     (tmp_path / "letters" / "config.json").write_text("{}")
     with pytest.raises(EncoderError, match=r"other files \(.*dear.txt"):
         encoder.save(tmp_path / "letters")
+    # What JupyterLab and macOS write when somebody looks at an encoder is no other file.
+    seen = tmp_path / "seen"
+    encoder.save(seen)
+    (seen / ".ipynb_checkpoints").mkdir()
+    (seen / ".ipynb_checkpoints" / "README-checkpoint.md").write_text("as it was")
+    (seen / ".DS_Store").write_text("")
+    encoder.save(seen)
+    assert not (seen / ".ipynb_checkpoints").exists()
     (tmp_path / "readme").mkdir()
     (tmp_path / "readme" / "README.md").write_text("mine")
     with pytest.raises(EncoderError, match="left as it is"):

@@ -46,6 +46,9 @@ def test_the_ringed_checkpoint_is_the_best_trained_one_and_the_path_has_every_st
         trace for trace in views.training_curve({"m": history}).data if trace.name == "m: kept"
     )
     assert (list(ring.x), list(ring.y)) == ([20], [60.0])
+    history.attrs["keep_start"] = True
+    kept = views.training_curve({"m": history}).data[1]
+    assert (kept.name, list(kept.x), list(kept.y)) == ("m: kept", [0], [90.0])
     terms = {
         trace.name
         for trace in views.training_curve(
@@ -110,9 +113,8 @@ def test_names_are_neither_markup_nor_mathematics_and_figures_fit_their_output()
     assert wide.template.layout.font.size == 14
     two = laid_out(go.Figure(), "words " * 12).layout
     assert two.title.text.count("<br>") == 1
-    assert two.title.pad.t + 1.3 * two.title.font.size < two.margin.t, (
-        "the last line ends above the plot"
-    )
+    size = two.template.layout.title.font.size
+    assert two.title.pad.t + 1.3 * size < two.margin.t, "the last line ends above the plot"
 
 
 def test_a_label_that_is_cut_still_differs_from_the_others():

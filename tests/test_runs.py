@@ -21,7 +21,7 @@ from workbench.config import RankEncoderConfig, SimCSEConfig
 from workbench.errors import BusyError, RunError
 from workbench.files import atomic_path, atomic_write, file_checksum, write_json
 from workbench.metrics import metrics_table
-from workbench.runs import Run, finished_run, is_running, list_runs, short_value
+from workbench.runs import Run, finished_run, is_running, list_runs, lock_run, short_value
 from workbench.runs._run import checkout_commit
 from workbench.views import runs_folder
 from workbench.views.encoders import label_encoders
@@ -175,6 +175,11 @@ def test_a_run_belongs_to_one_process_at_a_time(tmp_path: Path, monkeypatch: pyt
             ):
                 attempt()
         assert is_running(run.path)
+    assert not is_running(run.path)
+    # A notebook that starts: its kernel takes the run some seconds later.
+    notebook = lock_run(run.path, "notebook.ipynb", ".notebook.lock")
+    assert is_running(run.path)
+    notebook.release()
     assert not is_running(run.path)
     run.acquire()
 

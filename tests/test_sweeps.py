@@ -1,6 +1,7 @@
 """The cells of a sweep and their execution on this machine. tests/acceptance tests the processes
 themselves."""
 
+import json
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from written_runs import write_run
 
 from workbench import sweeps
 from workbench.commands.options import overrides_of
-from workbench.commands.sweeps import read_words
+from workbench.commands.sweeps import read_words, start
 from workbench.config import SimCSEConfig
 from workbench.errors import DataError, RunError, SettingError
 from workbench.runs import lock_run, run_path
@@ -484,3 +485,62 @@ def test_a_name_that_is_no_plain_folder_is_refused(name: str, tmp_path: Path):
     with pytest.raises(SettingError, match="a sweep's name"):
         sweeps.sweep("simcse", name=name, runs_root=tmp_path / "runs", dry=True)
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_setting_whose_values_are_one_run_has_one_value(plan: Callable[..., list[sweeps.Cell]]):
+    with pytest.raises(SettingError, match="cuda_graphs changes no result"):
+        plan("simcse", grid={"cuda_graphs": [False, True]})
+    [cell] = plan("simcse", grid={"cuda_graphs": [True]})
+    assert cell.overrides == {"cuda_graphs": True}
+
+
+def test_combinations_that_are_refused_can_be_left_out(plan: Callable[..., list[sweeps.Cell]]):
+    grid = {"lower": [0.0, 0.6], "upper": [0.5, 0.8]}
+    with pytest.raises(SettingError, match="lower"):
+        plan("rankencoder", grid=grid)
+    cells = plan("rankencoder", grid=grid, without={"lower": 0.6, "upper": 0.5})
+    bounds = [(cell.config.lower, cell.config.upper) for cell in cells if cell.needs]
+    assert bounds == [(0.0, 0.5), (0.0, 0.8), (0.6, 0.8)]
+
+
+def test_a_run_that_is_learned_from_in_another_folder_is_no_cell(
+    tmp_path: Path, plan: Callable[..., list[sweeps.Cell]]
+):
+    [cell] = plan("rankencoder", grid={"base_root": str(tmp_path / "shared")})
+    assert (cell.method, cell.needs) == ("rankencoder", ())
+
+
+def test_looking_at_a_plan_changes_no_cell_that_waits_in_a_queue(tmp_path: Path):
+    planned = sweeps.sweep("simcse", runs_root=tmp_path, dry=True, notebook=False)
+    again = sweeps.sweep("simcse", runs_root=tmp_path, dry=True)
+    assert again.folder == planned.folder
+    assert "--no-notebook" in again.command(again.cells[0])
+
+
+def test_after_cancel_the_same_cells_are_submitted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    made = sweeps.sweep("simcse", seeds="0-1", runs_root=tmp_path, dry=True)
+    jobs = {f"7_{place}": cell.path for place, cell in enumerate(made.cells)}
+    (made.folder / "slurm.json").write_text(json.dumps(jobs))
+    called = []
+
+    def call(*command: str) -> str:
+        called.append(command)
+        return "7_0\n7_1\n8\n"  # squeue lists a cancelled job until it has ended
+
+    monkeypatch.setattr("workbench.sweeps._processes._call", call)
+    assert sweeps.queued(made) == jobs
+    # Jobs of another user of the folder count too.
+    assert "--me" not in called[0]
+    assert sweeps.cancel(made) == 2
+    assert called[-1] == ("scancel", "7_0", "7_1")
+    assert sweeps.queued(made) == {}
+
+
+def test_flags_of_sbatch_are_true(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    given = []
+    monkeypatch.setattr("workbench.sweep", lambda **contents: given.append(contents) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        start(["simcse"], slurm=True, sbatch=["exclusive=true", "account=mine"], runs=str(tmp_path))
+    assert given[0]["slurm"] == sweeps.Slurm(options={"exclusive": True, "account": "mine"})

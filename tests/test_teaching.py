@@ -305,6 +305,16 @@ def test_a_wrong_function_is_told_where_it_differs_and_an_error_is_a_sentence():
     assert "random input 1: AssertionError" in text
 
 
+def test_a_guard_against_a_division_by_zero_is_no_mistake():
+    def guarded(scores: torch.Tensor) -> torch.Tensor:
+        return scores / (scores.norm() + 1e-6)
+
+    def right(scores: torch.Tensor) -> torch.Tensor:
+        return scores / scores.norm()
+
+    assert teaching.check_answer(guarded, right, (4, 4)).startswith("Right")
+
+
 def test_an_answer_that_changes_its_input_is_judged_by_its_result():
     def scaled(cosines: torch.Tensor, temperature: float) -> torch.Tensor:
         cosines /= temperature

@@ -144,6 +144,10 @@ def test_a_page_of_pairs_has_one_table_for_each_query_and_folds_all_but_the_firs
         assert f"● {name}; of 180 pairs: {ranks}<" in page.replace("</b>", "")
     assert len(re.findall(r"<section[^>]*><details><summary>query \d+ \(6 pairs\)", page)) == 29
     assert "<p>180 pairs; Spearman" in page
+    assert "; ordered by: a and b disagree; a: one, b: two.</p>" in page
+    view.grid.sort = ["gold", False]
+    page = view.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "; ordered by: gold, ascending; a: one, b: two.</p>" in page
 
 
 def test_a_pair_whose_sentences_are_in_no_other_is_a_line_with_its_ranks_and_no_table(

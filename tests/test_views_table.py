@@ -99,6 +99,11 @@ def test_rows_are_sorted_searched_and_walked_through_and_the_kernel_knows_it(
     page.locator("th.text[aria-sort=ascending]").wait_for()
     assert in_sight(page)[:3] == sorted(names)[:3]
     assert page.locator("tr[data-row]").count() < 60, "rows out of sight are no elements"
+    # The chosen row is far below; the list is still reached by Tab and from the search.
+    assert table.listed.tolist().index(table.chosen) > 60
+    assert page.locator("tr[tabindex='0']").count() == 1
+    page.get_by_label("search").press("ArrowDown")
+    page.locator(f"tr:focus[data-row='{table.chosen}']").wait_for()
 
     search = page.get_by_label("search")
     search.fill("ODD row 17")

@@ -26,7 +26,7 @@ _SIGN_CODE = """from workbench import teaching
 
 teaching.sign("")  # your name"""
 # Networks of the machine itself, of containers and of virtual machines: no phone reaches them.
-_INNER = ("lo", "Lo", "br-", "docker", "veth", "virbr", "vboxnet", "vmnet", "vEthernet")
+_INNER = ("lo", "Loopback", "br-", "docker", "veth", "virbr", "vboxnet", "vmnet", "vEthernet")
 
 
 def find_lesson(name: str) -> Path:

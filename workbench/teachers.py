@@ -171,7 +171,7 @@ def cached_embeddings(
         entry.parent.mkdir(parents=True, exist_ok=True)
         # One process computes; others that need the same, such as those of one training, wait for
         # it.
-        with filelock.FileLock(entry.with_suffix(".lock")):
+        with filelock.FileLock(entry.with_suffix(".lock"), fallback_to_soft=False):
             if not _is_intact(entry):
                 LOG.info(
                     "embedding %d sentences with %s; they are kept in %s",
@@ -207,11 +207,13 @@ def _is_intact(entry: Path) -> bool:
 def _write_embeddings(
     path: Path, teacher: AnyTeacher, sentences: Sequence[str], batch_size: int
 ) -> None:
-    # In chunks, written through a memory map: a million float32 rows would not fit beside a model.
+    # In chunks: a million float32 rows would not fit beside a model. Not through a memory map, in
+    # which a full disk kills the process.
     shape = (len(sentences), teacher.dimension)
-    rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
-    for start in range(0, len(sentences), _CHUNK):
-        chunk = list(sentences[start : start + _CHUNK])
-        vectors = teacher.encode(chunk, batch_size)
-        rows[start : start + _CHUNK] = vectors.half().numpy()
-    rows.flush()
+    header = {"descr": "<f2", "fortran_order": False, "shape": shape}
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, len(sentences), _CHUNK):
+            chunk = list(sentences[start : start + _CHUNK])
+            vectors = teacher.encode(chunk, batch_size)
+            file.write(vectors.half().numpy().tobytes())

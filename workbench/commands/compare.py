@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 import workbench
-from workbench.commands.options import Columns, Runs, Words, overrides_of
+from workbench.commands.options import Columns, Page, Runs, Words, overrides_of
 from workbench.commands.output import echo, print_table
 from workbench.errors import SettingError
 from workbench.files import reraise_os_error
@@ -29,7 +29,7 @@ def compare(
     *,
     columns: Columns = "",
     baseline: Annotated[str, Option(help="A system; by default the first.")] = "",
-    html: Annotated[Path | None, Option(help="Write a page.")] = None,
+    html: Page = None,
     latex: Annotated[Path | None, Option(help="Write tables for a paper.")] = None,
     csv: Annotated[Path | None, Option(help="Write the numbers.")] = None,
     as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,

@@ -11,7 +11,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 import workbench
-from workbench.commands.options import Words
+from workbench.commands.options import Page, Words
 from workbench.commands.output import echo, print_table
 from workbench.errors import SettingError
 from workbench.files import reraise_os_error
@@ -132,7 +132,7 @@ def share(
 def print_board(
     folder: Annotated[Path, Argument(help="Contains a folder for each student.")],
     suite: Annotated[str, Option(help="The suite of the runs.")] = "world-test",
-    html: Annotated[Path | None, Option(help="Write a page.")] = None,
+    html: Page = None,
 ) -> None:
     """Print who has answered which exercise, and the runs of a class with the usual settings."""
     board = workbench.views.read_board(folder, suite)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
@@ -19,6 +20,7 @@ Columns = Annotated[
     str,
     Option("--columns", help="ROLE=COLUMN,... of your own files; by default guessed from them."),
 ]
+Page = Annotated[Path | None, Option(help="Write a page.")]
 Settings = Annotated[Words, Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
 Notebook = Annotated[
     bool, Option("--notebook/--no-notebook", help="Execute the method's notebook.")

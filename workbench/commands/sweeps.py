@@ -57,14 +57,19 @@ def start(  # noqa: PLR0917
     memory: Annotated[float | None, Option(help="Slurm: memory per cell, in GB.")] = None,
     minutes: Annotated[int, Option(min=3, help="Slurm: time limit of one start of a cell.")] = 60,
     sbatch: Annotated[
-        Words, Option(metavar="NAME=VALUE", help="Slurm: any option of sbatch.")
+        Words,
+        Option(metavar="NAME=VALUE", help="Slurm: any option of sbatch; a flag is NAME=true."),
     ] = None,
 ) -> None:
     """Run the missing cells (`start` may be omitted).
 
     Exit code 0 if every cell is finished or submitted.
     """
-    if not slurm and (partition or gpus or cpus or memory or minutes != 60 or sbatch):
+    # Without a value in sbatch's own words: --sbatch exclusive=true is its --exclusive.
+    given = overrides_of(sbatch or [])
+    options = {name: value == "true" or value for name, value in given.items()}
+    resources = workbench.sweeps.Slurm(partition, gpus, cpus, memory, minutes, options)
+    if not slurm and resources != workbench.sweeps.Slurm():
         raise SettingError(
             "resources of a cell (--partition, --gpus, --cpus, --memory, --minutes, --sbatch) need "
             "--slurm"
@@ -78,8 +83,7 @@ def start(  # noqa: PLR0917
     if columns:
         contents["grid"] = contents.get("grid", {}) | {"columns": columns}
     if slurm:
-        options = overrides_of(sbatch or [])
-        contents["slurm"] = workbench.sweeps.Slurm(partition, gpus, cpus, memory, minutes, options)
+        contents["slurm"] = resources
     made = workbench.sweep(
         **contents, runs_root=runs, name=name, jobs=jobs, dry=plan, notebook=notebook
     )

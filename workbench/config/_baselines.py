@@ -1,12 +1,19 @@
 """Settings of models that are evaluated as they are: an encoder, or a baseline of the papers."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import pydantic
-from annotated_types import Ge
 
 from workbench.config._settings import Count, FileColumns, Settings
-from workbench.config._training import SEVEN_STS, DataSets, EncoderName, Pooling, SetName, Suites
+from workbench.config._training import (
+    SEVEN_STS,
+    AtLeastTwo,
+    DataSets,
+    EncoderName,
+    Pooling,
+    SetName,
+    Suites,
+)
 
 
 class BaselineConfig(Settings):
@@ -20,7 +27,8 @@ class BaselineConfig(Settings):
     encoder: EncoderName = "bert-base-uncased"
     """bundled name, local folder (of a finished run: its encoder) or hub id; tfidf has none"""
     pooling: Pooling | None = None
-    """how token states become one vector; none: that of the checkpoint or of its published name"""
+    """how token states become one vector; none: that of the checkpoint or of its published name,
+    otherwise cls"""
     template: str | None = None
     """for pooling mask: the text around a sentence, with {sentence} and [MASK]; none: the
     checkpoint's [PromptBERT sec. 4]"""
@@ -29,7 +37,7 @@ class BaselineConfig(Settings):
     [BERT-whitening: 256 base, 384 large]"""
     fit_on: SetName = "wiki1m"
     """sentences on which whitening and tfidf are fitted: a catalogue name or a file"""
-    fit_limit: Annotated[int | None, Ge(2)] = 100_000
+    fit_limit: AtLeastTwo | None = 100_000
     """(sentences) size of a seeded sample of them; none: all"""
     words: Count | None = None
     """(words) most frequent words kept by tfidf; none: all"""

@@ -48,7 +48,7 @@ class CompCSEConfig(ContrastiveConfig):
 
     @property
     def dropout_views(self) -> bool:
-        return self.compose == "none"
+        return self.compose == "none" and super().dropout_views
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "CompCSEConfig":

@@ -6,7 +6,14 @@ import pydantic
 from annotated_types import Ge, Le
 
 from workbench.config._settings import Cut, Positive, Value
-from workbench.config._training import Kinds, Pooling, SetName, Suites, SupervisedConfig
+from workbench.config._training import (
+    AtLeastTwo,
+    Kinds,
+    Pooling,
+    SetName,
+    Suites,
+    SupervisedConfig,
+)
 
 Architecture = Annotated[Literal["bi-encoder", "cross-encoder"], Value]
 Objective = Literal[
@@ -57,7 +64,7 @@ class CoSENTConfig(SupervisedConfig):
     """training pairs (triplet: triplets too): a name or a file [CoSENT tab. II]"""
     suites: Suites = ["stsb-test"]
     """scored pairs reported at the end [CoSENT tab. IV]"""
-    batch_size: Annotated[int, Ge(2)] = 16
+    batch_size: AtLeastTwo = 16
     """(pairs) pairs per step, over all processes [CoSENT sec. IV-C]"""
 
     @property

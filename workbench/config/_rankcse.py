@@ -11,7 +11,7 @@ from workbench.config._settings import (
     NonNegative,
     Positive,
 )
-from workbench.config._training import BatchSize, ContrastiveConfig, EncoderName, Folder, Pooling
+from workbench.config._training import AtLeastTwo, ContrastiveConfig, EncoderName, Folder, Pooling
 
 Ranking = Literal["listnet", "listmle", "cosent", "mse", "correlation"]
 
@@ -22,7 +22,7 @@ class RankCSEConfig(ContrastiveConfig):
     method = "rankcse"
     added = ContrastiveConfig.added | {"consistency_after_mlp"}
 
-    batch_size: BatchSize = 128
+    batch_size: AtLeastTwo = 128
     """[RankCSE table 9]"""
     epochs: Positive = 4.0
     """[RankCSE app. A]"""
@@ -75,7 +75,8 @@ class RankCSEConfig(ContrastiveConfig):
     teacher_template: dict[EncoderName, str] = {}
     """teacher -> template, for pooling mask"""
     teacher_max_seq_length: Cut | None = 32
-    """(tokens) teachers cut sentences here, specials included, as the student does; none: never"""
+    """(tokens) teachers cut sentences here, specials included, as the student does; none: never;
+    st: and static encoders read as their own files say"""
     cache: Folder | None = None
     """folder of cached teacher embeddings; none: WORKBENCH_CACHE, or the user's cache"""
 

@@ -13,6 +13,7 @@ from workbench.config._settings import (
     Share,
 )
 from workbench.config._training import (
+    AtLeastTwo,
     ContrastiveConfig,
     DataSets,
     Folder,
@@ -42,13 +43,14 @@ class RankEncoderConfig(ContrastiveConfig):
     base_template: str | None = None
     """template of E1 for pooling mask; none: that of its files or name"""
     base_max_seq_length: Cut | None = 32
-    """(tokens) E1 cuts training and corpus sentences here, specials included; none: never"""
+    """(tokens) E1 cuts training and corpus sentences here, specials included; none: never; st: and
+    static encoders read as their own files say"""
     start: Literal["backbone", "base"] = "backbone"
-    """start of E2: the setting encoder, or E1 (slightly worse in the paper) [RankEncoder footnote
-    2]"""
+    """start of E2: the setting encoder, or E1, read as E1 is: encoder, pooling and template have no
+    effect then (slightly worse in the paper) [RankEncoder footnote 2]"""
     corpus: SetName | None = None
     """sentences that are ranked: a catalogue name or a file; none: those of the training set"""
-    corpus_size: Annotated[int, Ge(2)] = 100_000
+    corpus_size: AtLeastTwo = 100_000
     """(sentences) n: number of distinct sentences that are drawn [RankEncoder sec. 4.1]"""
     corpus_seed: Seed = 0
     """seed of that draw; the run's own seed does not change the corpus"""
@@ -57,7 +59,7 @@ class RankEncoderConfig(ContrastiveConfig):
     (ours) [RankEncoder eqs. 2, 3]"""
     ranks: Literal["step", "stored"] = "step"
     """exact targets are computed for each batch, or stored before the first step (2 bytes x
-    training x corpus size)"""
+    training x corpus size); of the exact similarity only"""
     combination: Literal["max", "sum"] = "max"
     """of the two losses; sum: as in the released scripts for SimCSE and SNCSE [RankEncoder eq.
     5]"""

@@ -56,11 +56,12 @@ def whole_encoder(name: str) -> str:
         return f"st:{whole_encoder(name.removeprefix('st:'))}"
     path = Path(name).expanduser()
     is_local = bool(name.strip()) and name not in BUNDLED_MODELS and path.is_dir()
-    return os.path.abspath(path) if is_local else name  # noqa: PTH100 - a link stays
+    return _whole_path(name) if is_local else name
 
 
 def _whole_path(name: str) -> str:
-    return str(Path(name).expanduser().resolve())
+    # A link stays: the ending of a file and the name of a set may be its own.
+    return os.path.abspath(Path(name).expanduser())  # noqa: PTH100
 
 
 # Settings keep the names of local folders and files as absolute paths.
@@ -74,7 +75,7 @@ Suites = Annotated[list[SetName], MinLen(1)]
 Kinds = tuple[str, ...]  # of data sets
 # Setting -> the datasets that it names, and the kinds that it accepts.
 DataSets = dict[str, tuple[list[str], Kinds]]
-BatchSize = Annotated[int, Ge(2)]
+AtLeastTwo = Annotated[int, Ge(2)]
 Positives = Literal["dropout", "crop"]
 
 
@@ -95,7 +96,7 @@ class TrainingConfig(Settings):
     views need it [SimCSE table 3]"""
     train: SetName = "wiki1m"
     """training set: a catalogue name or a file [SimCSE sec. 6]"""
-    train_limit: Annotated[int | None, Ge(2)] = None
+    train_limit: AtLeastTwo | None = None
     """(examples) train on a seeded sample of this many examples; none: all"""
     dev: SetName = "stsb-dev"
     """scored pairs that choose the checkpoint; by the mean over several sets of the catalogue:
@@ -108,7 +109,7 @@ class TrainingConfig(Settings):
     it has and guesses the others"""
     revisions: dict[str, str] = {}
     """hub id of an encoder -> git revision"""
-    batch_size: BatchSize = 64
+    batch_size: AtLeastTwo = 64
     """(sentences) sentences per step, over all processes [SimCSE app. A; CompCSE sec. 4]"""
     epochs: Positive = 1.0
     """(epochs) passes over the training set [SimCSE app. A]"""
@@ -294,7 +295,7 @@ class SimCSEConfig(ContrastiveConfig):
 
     @property
     def dropout_views(self) -> bool:
-        return not self.supervised
+        return not self.supervised and self.positives == "dropout"
 
     @pydantic.model_validator(mode="after")
     def _crops_sentences(self) -> "SimCSEConfig":

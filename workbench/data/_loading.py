@@ -312,12 +312,13 @@ def _read_hub(entry: DataSet) -> tuple[Table, str]:
             f"{entry.name} is not local; set WORKBENCH_DATA to a folder with "
             f"{', '.join(entry.files)}"
         )
+    # Not below: that it is missing is no fault of the hub.
+    from datasets import load_dataset
+
     try:
         if entry.archive:
             columns = _read_archive(entry)
         else:
-            from datasets import load_dataset
-
             rows = load_dataset(**hub)
             own = {ours: rows[theirs] for ours, theirs in entry.hub_columns.items()}
             columns = table_of(own, entry.name).columns

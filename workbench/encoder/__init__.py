@@ -13,6 +13,7 @@ from workbench.encoder._model import MULTIPLES as MULTIPLES, Encoder as Encoder
 from workbench.encoder._publishing import push_folder as push_folder, push_run as push_run
 from workbench.encoder._saving import Card as Card, replace_encoder as replace_encoder
 from workbench.encoder._tokens import (
+    Rows as Rows,
     TokenRows as TokenRows,
     sentence_chunks as sentence_chunks,
     special_tokens as special_tokens,

@@ -51,6 +51,11 @@ _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
 _MARKUP = re.compile(r"[<>&`*\[\]|~$\\]|^[#+=-]")
 
 
+# The corpus is RankEncoder's, which writes it again; it is never published. JupyterLab and macOS
+# write the others when a folder is looked at.
+_REPLACED = re.compile(r"corpus\.json\.gz$|(.*/)?\.(ipynb_checkpoints|DS_Store)\b")
+
+
 @contextmanager
 def replace_encoder(folder: str | Path) -> Iterator[Path]:
     """Yield a new folder that becomes `folder` at the end.
@@ -60,9 +65,8 @@ def replace_encoder(folder: str | Path) -> Iterator[Path]:
     """
     target = Path(folder).expanduser().resolve()
     names = {path.relative_to(target).as_posix() for path in target.rglob("*")}
-    # The corpus is RankEncoder's, which writes it again; it is never published.
     others = sorted(
-        name for name in names - {"corpus.json.gz"} if not SAVED_BY_ENCODER.fullmatch(name)
+        name for name in names if not (SAVED_BY_ENCODER.fullmatch(name) or _REPLACED.match(name))
     )
     if others or target.is_file() or (names and "config.json" not in names):
         raise EncoderError(

@@ -16,6 +16,10 @@ from workbench.errors import EncoderError
 
 # Sentences tokenised at a time: enough for every thread, few enough to stay in the cache.
 _CHUNK = 2048
+Rows = Sequence[int] | np.ndarray  # places of sentences
+
+
+Rows = Sequence[int] | np.ndarray  # places of sentences
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,7 @@ class TokenRows:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def batch(
-        self, rows: Sequence[int] | np.ndarray, *, multiple: int = 1, most: int | None = None
-    ) -> dict[str, Any]:
+    def batch(self, rows: Rows, *, multiple: int = 1, most: int | None = None) -> dict[str, Any]:
         """Return input_ids, attention_mask [n, l] and lengths (a list), padded on the right.
 
         l is a multiple of `multiple`, but at most `most`.

@@ -177,7 +177,10 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
         # No checkpoint, device or precision: words are counted.
         return TfIdf(sentences or [], words=config.words)
     checkpoint = find_checkpoint(config.encoder, config.revision)
-    spec = checkpoint.spec(config.pooling) or EncodingSpec("cls")
+    spec = checkpoint.spec(config.pooling)
+    if spec is None:
+        LOG.warning("%s names no pooling: [CLS] is taken; set pooling", config.encoder)
+        spec = EncodingSpec("cls")
     if config.template:
         # Sentences end as PromptBERT ends them.
         spec = EncodingSpec("mask", config.template, ".", ".?\"'")

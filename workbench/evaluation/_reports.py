@@ -140,8 +140,8 @@ def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         suite, query_id, query; kcc, tau-b, in [-1, 1]; ndcg, of linear gain, in [0, 1]; each is
-        nan for a query where it is undefined (all labels or all scores equal); n, the number of
-        targets.
+        nan for a query where it is undefined (kcc: all labels or all scores are equal; ndcg: no
+        label above 0, or one below); n, the number of targets.
     """
     key = ["suite", "query_id", "query"]
     rows = []

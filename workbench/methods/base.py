@@ -24,6 +24,7 @@ from workbench.encoder import (
     Card,
     CrossEncoder,
     Encoder,
+    Rows,
     TokenRows,
     has_no_dropout,
     unit_rows,
@@ -35,7 +36,7 @@ from workbench.methods.masked_language import MaskedLanguageModel
 from workbench.methods.splitting import random_crops
 from workbench.printing import LOG
 
-_DROPOUT = 0.1  # BERT's own rate, the best of SimCSE's table 2
+_DROPOUT = 0.1  # BERT's own rate, the best of SimCSE's table 3
 
 Batch = dict[str, Any]
 Terms = dict[str, Tensor]  # weighted losses by name
@@ -132,7 +133,7 @@ class Method(nn.Module):
         """Return weighted loss terms by name: the trainer minimises their sum and logs each."""
         raise NotImplementedError
 
-    def pad(self, tokens: TokenRows, rows: Sequence[int] | np.ndarray) -> Batch:
+    def pad(self, tokens: TokenRows, rows: Rows) -> Batch:
         """Return the tokens of these rows, for `embed`."""
         if not self.has_static_shapes:
             return tokens.batch(rows)
@@ -285,7 +286,7 @@ class ContrastiveMethod(Method):
         terms = self.mlm_terms(batch["tokens"])
         return terms | self.loss_terms(self.embed(batch["tokens"]), batch)
 
-    def token_batch(self, tokens: TokenRows, rows: Sequence[int] | np.ndarray) -> Batch:
+    def token_batch(self, tokens: TokenRows, rows: Rows) -> Batch:
         """Return the tokens of these rows, for `embed` and `mlm_terms`, which masks words here."""
         batch = self.pad(tokens, rows)
         if not self.words:

@@ -11,7 +11,14 @@ from torch import Tensor, nn
 
 from workbench.config import CompCSEConfig
 from workbench.data import Sentences
-from workbench.encoder import Encoder, TokenRows, sentence_chunks, special_tokens, token_ids
+from workbench.encoder import (
+    Encoder,
+    Rows,
+    TokenRows,
+    sentence_chunks,
+    special_tokens,
+    token_ids,
+)
 from workbench.errors import DataError, SettingError
 from workbench.files import file_checksum
 from workbench.losses import COMPOSITIONS, Embeddings, compose
@@ -79,7 +86,7 @@ class Composition:
         """Return the number of sentences and subsampled texts."""
         return len(self.tokens) // self.texts_per_row
 
-    def whole_texts(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+    def whole_texts(self, rows: Rows) -> np.ndarray:
         """Return the places of these rows' whole texts among `tokens`."""
         return np.asarray(rows) * self.texts_per_row
 

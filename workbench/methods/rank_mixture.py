@@ -29,12 +29,7 @@ from workbench.metrics import spearman_by_subset, uniformity
 
 _BLOCK_NUMBERS = 2**25  # of one block of rank vectors: 128 MiB
 _PIECE = 4096  # corpus sentences whose products are summed in the tensors' own precision
-# Uniformity in the paper.
-_TABLE_2 = {
-    "uniformity in the paper, SimCSE": (-2.42, -3.23),
-    "uniformity in the paper, PromptBERT": (-1.49, -3.31),
-    "uniformity in the paper, SNCSE": (-2.21, -3.20),
-}
+Embed = Callable[[list[str], int], Tensor]  # sentences and their number in a batch -> vectors
 
 
 @full_precision
@@ -86,7 +81,7 @@ class RankMixture:
 
     def __init__(
         self,
-        embed: Callable[[list[str], int], Tensor],
+        embed: Embed,
         corpus: Sequence[str],
         *,
         weight: float,
@@ -192,7 +187,7 @@ class RankMixture:
 
 
 def rank_premise(
-    embed: Callable[[list[str], int], Tensor],
+    embed: Embed,
     corpus: Sequence[str],
     sentences: Sequence[str],
     pairs: Pairs,
@@ -212,10 +207,7 @@ def rank_premise(
     vectors = embed(list(sentences), 64).to(device)
     embeddings = vectors.double().cpu().numpy()
     rank_rows = mixture.rank_part(vectors).double().cpu().numpy()
-    measured: dict[str, Sequence[float]] = {
-        "uniformity": (uniformity(embeddings), uniformity(rank_rows)),
-        **_TABLE_2,
-    }
+    measured = {"uniformity": [uniformity(embeddings), uniformity(rank_rows)]}
     parts = mixture.parts(pairs.sentence1, pairs.sentence2)
     measured[f"Spearman x 100, {pairs.name}"] = [
         100 * spearman_by_subset(pairs.gold, score, pairs.subset, how=pairs.how) for score in parts

@@ -22,6 +22,7 @@ from workbench.metrics.measures import (
 # Spearman of scores; the share of predicted classes that equal gold; or the mean of values, such as
 # one for each query, which reads no gold.
 Measure = Literal["spearman", "accuracy", "mean"]
+_Function = Callable[[ndarray], ndarray]
 # Numbers that are drawn at once; another number draws other resamples of several datasets.
 _BLOCK = 20_000
 _AT_ONCE = 32  # resamples that are ranked at once: few enough for the processor's cache
@@ -354,7 +355,7 @@ def _resampled_spearman(gold: ndarray, models: ndarray, counts: ndarray) -> ndar
     return np.clip(values, -1, 1)
 
 
-def _resampled_ranks(values: ndarray) -> Callable[[ndarray], ndarray]:
+def _resampled_ranks(values: ndarray) -> _Function:
     """Return a function of counts [n, samples] to twice the centred ranks of values [n, samples].
 
     Ranks are averaged over ties. Resamples need no sorting: how many values are below another
@@ -384,9 +385,7 @@ def _resampled_means(gold: ndarray, models: ndarray, counts: ndarray) -> ndarray
     return np.einsum("mn,ns->ms", models, counts) / len(gold)
 
 
-def _exchanged_ranks(
-    gold: ndarray, first: ndarray, second: ndarray
-) -> Callable[[ndarray], ndarray]:
+def _exchanged_ranks(gold: ndarray, first: ndarray, second: ndarray) -> _Function:
     """Return a function of tosses, 0 or 1 [samples, n], that exchanges the pairs with 1.
 
     It returns the first's correlation minus the second's [samples].
@@ -412,9 +411,7 @@ def _exchanged_ranks(
     return difference
 
 
-def _exchanged_means(
-    gold: ndarray, first: ndarray, second: ndarray
-) -> Callable[[ndarray], ndarray]:
+def _exchanged_means(gold: ndarray, first: ndarray, second: ndarray) -> _Function:
     """Return the same for means: an exchange changes the sign of a pair's difference."""
     return lambda tosses: (1 - 2 * tosses) @ (first - second) / len(gold)
 

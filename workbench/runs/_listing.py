@@ -299,19 +299,22 @@ def choose_runs(words: Sequence[str], root: AnyPath = "runs") -> list[Run]:
     return [Run(path) for path in table["path"]]
 
 
-def needed_by(root: AnyPath) -> dict[Path, list[Path]]:
-    """Return the folders under `root` of the runs that learned from a run or evaluated it.
+def needed_by(*roots: AnyPath) -> dict[Path, list[Path]]:
+    """Return the folders under `roots` of the runs that learned from a run or evaluated it.
 
     They are listed by the folder of the run that they need.
     """
     needs = {}
-    for folder in map(Path.resolve, run_folders(root)):
+    for folder in sorted({path.resolve() for root in roots for path in run_folders(root)}):
+        root = folder.parents[1]
         paths = set()
         with suppress(WorkbenchError):  # it cannot be read, or a setting names a file that is gone
             config = Run(folder).config
             for text in config.paths():
                 path = Path(text.removeprefix("st:")).resolve()
-                paths.add(path.parent if path.name == "encoder" else path)
+                path = path.parent if path.name == "encoder" else path
+                # If all runs were moved, the recorded place is the former one.
+                paths |= {path, root.joinpath(*path.parts[-2:])}
             for needed in config.runs_needed:
                 paths.add(run_path(needed, root).resolve())
         for path in paths - {folder}:
@@ -324,8 +327,8 @@ def remove_runs(runs: Sequence[Run], root: AnyPath = "runs") -> None:
 
     Raises RunError if one is in progress, or needed by a run that stays.
     """
-    needs = needed_by(root)
     leaving = {run.path.resolve() for run in runs}
+    needs = needed_by(root, *{path.parents[1] for path in leaving})
     for run in runs:
         path = run.path.resolve()
         if run.path.is_symlink():

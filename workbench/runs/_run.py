@@ -387,16 +387,16 @@ def lock_run(path: Path, result: str = FINISHED, name: str = ".lock") -> fileloc
 
 
 def is_running(path: Path) -> bool:
-    """Return whether a process, this one included, holds the lock of the run in `path`."""
-    if not (path / ".lock").exists():
-        return False
-    try:
-        with filelock.FileLock(path / ".lock", timeout=0):
+    """Return whether a process, this one included, holds a lock of the run in `path`."""
+    for file in path.glob(".*lock"):  # of the run, and of its notebook
+        try:
+            with filelock.FileLock(file, timeout=0):
+                continue
+        except filelock.Timeout:
+            return True
+        except OSError:  # nobody can write there
             return False
-    except filelock.Timeout:
-        return True
-    except OSError:  # nobody can write there
-        return False
+    return False
 
 
 def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT) -> Any:

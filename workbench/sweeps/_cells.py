@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -133,7 +134,8 @@ def read_sweep_file(path: Path) -> Facts:
 def merge_grids(method: str, *grids: Facts) -> Facts:
     """Return the values of each setting of a method.
 
-    Raises SettingError for a setting that is given twice, or has no values.
+    Raises SettingError for a setting that is given twice, has no values, or several that are one
+    run.
     """
     settings = []
     for grid in grids:
@@ -142,6 +144,8 @@ def merge_grids(method: str, *grids: Facts) -> Facts:
             listed = values if isinstance(values, (list, tuple)) else [values]
             if not listed:
                 raise SettingError(f"{setting} has no values for {method}")
+            if listed[1:] and setting in CONFIGS[method].outside_digest:
+                raise SettingError(f"{setting} changes no result: its values are one run; give one")
             settings.append((setting, listed))
     return unique_keys(settings)
 
@@ -163,7 +167,9 @@ def plan_cells(
         title = f"{title} seed {config.seed}"
         path = run_path(config, ".").as_posix()
         if path not in cells:
-            needs = tuple(add_cell(needed, needed.method) for needed in config.runs_needed)
+            # With a base_root of its own the run learns from one there.
+            needed = [] if getattr(config, "base_root", None) else config.runs_needed
+            needs = tuple(add_cell(other, other.method) for other in needed)
             chosen = (config.method, config.profile, config.seed, config.overrides)
             cells[path] = Cell(*chosen, path, needs, title)
         return path
@@ -206,7 +212,10 @@ def _excludes(entry: Facts, method: str, facts: Facts) -> bool:
         return False
     # Its values are read as settings are: 1e-3 is "0.001".
     config = CONFIGS[method]
-    return config(**facts) == config(**(facts | conditions))
+    changed = facts | conditions
+    with suppress(ValueError):  # a refused combination, which may be what is left out
+        return config(**facts) == config(**changed)
+    return facts == changed
 
 
 class _Content(BaseModel):  # the part of sweep.json that is read
@@ -298,7 +307,9 @@ class Sweep:
         return f"{self.name}: {len(self.cells)} cells: {states}"
 
 
-def open_sweep(cells: list[Cell], runs_root: AnyPath, name: str, *, notebook: bool) -> Sweep:
+def open_sweep(
+    cells: list[Cell], runs_root: AnyPath, name: str, *, notebook: bool, dry: bool = False
+) -> Sweep:
     """Check the missing cells' settings and data; write the sweep, or open that of the same cells.
 
     Raises SettingError, DataError, EncoderError, and RunError if a sweep of this name has others.
@@ -332,7 +343,9 @@ def open_sweep(cells: list[Cell], runs_root: AnyPath, name: str, *, notebook: bo
                     f"the sweep {folder} has other cells; choose another name, finished runs are "
                     "shared"
                 )
-            write_json(file, {"notebook": notebook, "cells": cells})
+            # Jobs in the queue read it when they begin.
+            if not (dry and file.exists()):
+                write_json(file, {"notebook": notebook, "cells": cells})
     return Sweep(folder)
 
 

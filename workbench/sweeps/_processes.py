@@ -27,6 +27,7 @@ from workbench.runs import AnyPath, Facts, is_finished, read_json
 from workbench.sweeps._cells import Cell, Sweep, merge_grids, open_sweep, plan_cells, read_seeds
 
 _JOBS = "slurm.json"  # job id -> path of its cell
+_CORES = '[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK'
 _REQUEUES = 1000  # starts after a time limit until submitit gives up
 _NOTICE = 90  # seconds before the time limit at which a cell is interrupted
 # Seconds until an interrupted cell is killed; 15 s after Ctrl-C the command itself ends.
@@ -81,7 +82,7 @@ def sweep(
         runs_root: The folder of runs.
         name: Of the sweep; by default its methods and a checksum of its contents.
         jobs: Cells at a time; 0: one per GPU, or one without GPUs; on Slurm without a limit.
-        dry: Only check the cells and write them down.
+        dry: Only check the cells, and write them down if the sweep is new.
         slurm: Resources of each cell on a Slurm cluster, to which all are submitted; None: this
             machine.
         notebook: Execute the method's notebook in each cell, as a record; False: only train and
@@ -104,7 +105,7 @@ def sweep(
     }
     entries = without if isinstance(without, Sequence) else [without]
     cells = plan_cells(grids, read_seeds(seeds), profile, entries)
-    made = open_sweep(cells, runs_root, name, notebook=notebook)
+    made = open_sweep(cells, runs_root, name, notebook=notebook, dry=dry)
     print(made.summary())
     if slurm and not dry:
         # The same command may be submitting elsewhere.
@@ -169,6 +170,8 @@ def _visible_gpus() -> list[str]:
 
 def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, str]]:
     """Return the environment of each worker: its own GPUs, or its share of the cores."""
+    import joblib
+
     uses_gpus = any(config.device != "cpu" for config in configs)
     gpus = _visible_gpus() if uses_gpus else []
     size = max((config.num_processes for config in configs), default=1)
@@ -179,9 +182,9 @@ def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, st
     firsts = range(0, len(gpus) - size + 1, size)
     own_gpus = [{"CUDA_VISIBLE_DEVICES": ",".join(gpus[first : first + size])} for first in firsts]
     workers = own_gpus[: jobs or None] or [{}] * (jobs or 1)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     # More threads than cores would slow all cells down.
-    threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // len(workers))))
+    share = max(1, joblib.cpu_count() // len(workers))
+    threads = os.environ.get("OMP_NUM_THREADS", str(share))
     return [worker | {"OMP_NUM_THREADS": threads} for worker in workers]
 
 
@@ -209,12 +212,15 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
                 signal_delay_s=_NOTICE,
                 array_parallelism=at_once or len(cells),
                 srun_args=["--nodes=1", "--ntasks=1"],
+                # From Slurm 22.05 on a step does not inherit the cores of its job.
+                setup=[_CORES],
                 partition=resources.partition,
                 gpus_per_node=resources.gpus or None,
                 cpus_per_task=resources.cpus,
                 mem=f"{round(1024 * resources.memory)}M" if resources.memory else None,
                 # A cell whose need fails leaves the queue; otherwise it would wait forever.
-                additional_parameters={"kill-on-invalid-dep": "yes"} | resources.options,
+                additional_parameters={"kill-on-invalid-dep": "yes", "requeue": True}
+                | resources.options,
                 dependency=f"afterok:{':'.join(needed)}" if needed else None,
             )
             with executor.batch():
@@ -250,7 +256,7 @@ def queued(sweep: Sweep) -> dict[str, str]:
     if not file.exists():  # nothing was submitted, and there may be no Slurm to ask
         return {}
     submitted = read_json(file)
-    listed = _call("squeue", "--me", "--noheader", "--array", "--format=%i").split()
+    listed = _call("squeue", "--noheader", "--array", "--format=%i").split()
     return {job: submitted[job] for job in listed if job in submitted}
 
 
@@ -258,6 +264,8 @@ def cancel(sweep: Sweep) -> int:
     """Remove a sweep's jobs from Slurm and return their number."""
     if jobs := queued(sweep):
         _call("scancel", *jobs)
+        # For half a minute they are listed as ending, and the same command must submit their cells.
+        write_json(sweep.folder / _JOBS, {})
     return len(jobs)
 
 

@@ -5,6 +5,7 @@ import os
 import sys
 
 import torch
+from torch.distributed.elastic.multiprocessing.errors import record
 
 from workbench.config import TrainingConfig
 from workbench.data import load_dev, load_training
@@ -14,6 +15,7 @@ from workbench.training import fit
 from workbench.training._launch import send_row
 
 
+@record  # torchrun then ends with the traceback of the process that failed
 def train_run(path: str) -> None:
     """Train the run in the folder `path`, as one of the processes that torchrun started."""
     run = Run(path)

@@ -35,8 +35,8 @@ def fit_in_processes(
         )
     if run.facts().get("trained"):  # by processes that the user started with torchrun
         return
-    # Enough for a traceback, which is the reason of most failures.
-    last_lines = deque(maxlen=30)
+    # Enough for a traceback, which is the reason of most failures, and torchrun's words on it.
+    last_lines = deque(maxlen=60)
     command = [
         sys.executable,
         "-m",

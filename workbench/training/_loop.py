@@ -56,8 +56,8 @@ def fit(
 
     Raises:
         DataError: `dev` cannot choose a checkpoint, or the method cannot train on `data`.
-        RunError: The loss is not finite, a training state cannot be read, or the run began with
-            other inputs.
+        RunError: The loss is not finite, a training state cannot be read, or the run has other
+            settings or began with other inputs.
 
     Example:
         method = workbench.SimCSE(config)
@@ -70,6 +70,8 @@ def fit(
     }
     if dev is not None:
         inputs["dev"] = dev.source, dev.checksum
+    if run and run.config.digest() != method.config.digest():
+        raise RunError(f"{run.path} has other settings than the method; Run.open(method.config)")
     if run and process_rank() == 0:
         run.record(inputs)
     if dev is not None and len(np.unique(dev.gold)) < 2:

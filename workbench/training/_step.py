@@ -113,8 +113,8 @@ class TrainingStep:
         self.plan = plan
         self.state = state
         self.recorder = recorder
-        self._taken: Counter[Any] = Counter()  # signature -> steps
-        self._replays: dict[Any, _Replay] = {}
+        self._taken = Counter()  # signature -> steps
+        self._replays = {}
         self._has_warned = False
 
     def __call__(self, step: int) -> Terms:

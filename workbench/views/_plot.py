@@ -12,21 +12,13 @@ from typing import Any
 import plotly.graph_objects as go
 import plotly.io as pio
 
-from workbench.views._style import GREY, shortened
+from workbench.views._style import GREY, read_part, shortened
 
+# Of every figure, beside plotly's simple_white.
+_LAYOUT = json.loads(read_part("plot_layout.json"))
 # Okabe and Ito's colours, which readers of every colour vision tell apart, and more for many
 # labels.
-COLOURS = [
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#888888",
-    "#9467BD",
-    "#A6761D",
-]
+COLOURS = _LAYOUT["colorway"]
 WIDEST = 800  # pixels; an output of JupyterLab has 844 on a screen of 1280, 1,488 on one of 1920
 HEIGHT = 420  # pixels of a figure without its title
 _BUTTONS = 300  # pixels to the right of the title, for plotly's buttons
@@ -63,22 +55,12 @@ def laid_out(
     lines = textwrap.wrap(title, columns)
     top = 50 + _LINE * len(lines)
     is_wide = width >= WIDEST
-    heading = {
-        "text": "<br>".join(map(plain, lines)),
-        "font_size": 18,
-        "x": 0,
-        "xanchor": "left",
-        "y": 1,
-        "yanchor": "top",
-        "yref": "container",
-        "pad_l": 12,
-        "pad_t": 23 if lines[1:] else 12,
-    }
     # Plotly would merge an updated one name by name, 0.4 s for each figure.
     figure.layout["template"] = figure_theme()
     return figure.update_layout(
-        title=heading,
-        margin={"l": 70, "r": 70, "t": top, "b": 60},
+        title_text="<br>".join(map(plain, lines)),
+        title_pad_t=23 if lines[1:] else 12,
+        margin_t=top,
         height=height + top - 40,
         width=None if is_wide else width,
         autosize=is_wide,
@@ -97,12 +79,8 @@ def figure_text(figure: Mapping[str, Any]) -> str:
 @cache
 def figure_theme() -> dict[str, Any]:
     """Return plotly's simple_white with our colours, on the paper of the page."""
-    transparent = "rgba(0,0,0,0)"
-    white = json.dumps(pio.templates["simple_white"].to_plotly_json())
+    theme = pio.templates["simple_white"].to_plotly_json()
+    theme["layout"] |= _LAYOUT
+    text = json.dumps(theme)
     # White and black are in hundreds of places of the template; text is the shortest way to all.
-    text = white.replace('"white"', f'"{transparent}"').replace("rgb(36,36,36)", GREY)
-    theme = json.loads(text)
-    theme["layout"]["colorway"] = COLOURS
-    theme["layout"]["font"]["size"] = 14
-    theme["layout"]["modebar"] = {"bgcolor": transparent, "color": GREY}
-    return theme
+    return json.loads(text.replace('"white"', '"rgba(0,0,0,0)"').replace("rgb(36,36,36)", GREY))

@@ -95,7 +95,7 @@ class CachedEncoder:
     def __init__(self, label: str, source: Any) -> None:
         self.label = label
         self.source = source
-        self._rows: dict[str, np.ndarray] = {}
+        self._rows = {}
 
     @cached_property
     def model(self) -> Any:

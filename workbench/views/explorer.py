@@ -37,6 +37,7 @@ ORDERS = {
     "gain": "b gains over a",
     "loss": "b loses against a",
 }
+Sections = Iterator[tuple[str, list[QueryView]]]  # id -> what a page shows below it
 VALUE = "value"  # the column of the chosen order
 MOST_CHARACTERS = 2_000_000  # of the targets, if a browser is to search them
 _STATIC_ROWS = 20  # without a kernel
@@ -191,7 +192,7 @@ class Explorer(View):
         table = table_html(rows.round(2))
         return render("first_rows.html", view=self, order=ORDERS[self.order], table=table)
 
-    def sections(self, rows: list[int]) -> Iterator[tuple[str, list[QueryView]]]:
+    def sections(self, rows: list[int]) -> Sections:
         """Yield for a page of these rows an id and views, of which it folds all but the first."""
         for row in rows:
             yield str(self.ids[row]), self.views(row)

@@ -47,7 +47,8 @@ def training_curve(histories: Tables, *, terms: bool = False) -> Figure:
             name=f"{name}: dev",
             mode="lines+markers",
         )
-        best = dev.loc[dev["step"] > 0].nlargest(1, "dev_spearman")
+        first = 1 - table.attrs.get("keep_start", False)  # the first step that may be kept
+        best = dev.loc[dev["step"] >= first].nlargest(1, "dev_spearman")
         if len(best):
             figure.add_scatter(
                 x=best["step"],

@@ -205,7 +205,8 @@ class LiveCurve:
     def __init__(self, run: Run | None = None, label: str = "run") -> None:
         """Show the history of a run, which its training continues; `label` names the curves."""
         self.label = label
-        self._rows: list[dict[str, Any]] = []
+        self._rows = []
+        self._keeps_start = bool(run and run.facts()["settings"].get("keep_start"))
         if run:
             with suppress(RunError):  # it has no history yet
                 self._rows = run.history().to_dict("records")
@@ -234,6 +235,7 @@ class LiveCurve:
             # A figure without data would be an empty place.
             return {"text/html": "", "text/plain": ""}
         rows = pd.DataFrame(self._rows)
+        rows.attrs["keep_start"] = self._keeps_start
         figure = training_curve({self.label: rows}, terms=True)
         losses = rows.filter(["loss"]).count().sum()
         if losses < 2:  # too few for a line
@@ -321,5 +323,8 @@ def _lesson_html(notebook: Path, *, for_teachers: bool = False) -> str:
     html = notebook_html(content, "basic")
     # Removed and not hidden: students get the file.
     # nbgrader's solutions are between two lines of code.
-    solutions = "(?s)<details[^>]*>.*?</details>|### BEGIN SOLUTION.*?### END SOLUTION"
+    solutions = (
+        "(?s)<details(?! data-text)[^>]*>(?:(?!<details).|<details.*?</details>)*?</details>"
+        "|### BEGIN SOLUTION.*?### END SOLUTION"
+    )
     return html if for_teachers else re.sub(solutions, "", html)

@@ -2,7 +2,8 @@
 
 Partners of a sentence are those that it is paired with, on either side."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,14 @@ from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
 from workbench.files import atomic_write, reraise_os_error, set_name
 from workbench.metrics import average_ranks, spearman
-from workbench.views._style import render, shortened
+from workbench.views._style import read_part, render, shortened
 from workbench.views.encoders import Encoders, label_encoders, scores_of
-from workbench.views.explorer import Explorer
+from workbench.views.explorer import Explorer, Sections
 from workbench.views.queries import QueryView, Sources, extract_table, rank_displacement
 
 _SIDES = ["sentence1", "sentence2"]
 # Columns of `pair_table` and how they are shown; gold with its own digits.
-_SHOWN: list[dict[str, Any]] = [
-    {"name": "sentence1", "title": "sentence 1"},
-    {"name": "sentence2", "title": "sentence 2"},
-    {"name": "subset"},
-    {"name": "gold", "limit": True},
-    {"name": "overlap", "title": "common words", "digits": 2, "limit": True},
-    {"name": "words", "limit": True},
-]
+_SHOWN = json.loads(read_part("pair_columns.json"))
 
 
 class PairExplorer(Explorer):
@@ -143,7 +137,7 @@ class PairExplorer(Explorer):
         title = render("pair.html", pair=self.table.loc[row])
         return title + super().details(row, is_live=is_live)
 
-    def sections(self, rows: list[int]) -> Iterator[tuple[str, list[QueryView]]]:
+    def sections(self, rows: list[int]) -> Sections:
         """Yield a section for each first sentence, whose table marks these of its pairs.
 
         After it come its second sentences that no other section shows."""

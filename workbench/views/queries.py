@@ -22,6 +22,7 @@ from workbench.views._style import letters
 
 # label -> a table of rankings or of scores, a `Run` or a `Report`
 Sources = Mapping[str, Any]
+Arrays = dict[str, np.ndarray]  # by label
 _MANY = 20  # targets, above which measures of retrieval are shown
 _TARGET = ["query_id", "target_id", "query", "target", "gold"]
 
@@ -91,11 +92,11 @@ class QueryView:
         return self.table["gold"].to_numpy() if "gold" in self.table else None
 
     @property
-    def scores(self) -> dict[str, np.ndarray]:
+    def scores(self) -> Arrays:
         return self._columns("score: ")
 
     @property
-    def ranks(self) -> dict[str, np.ndarray]:
+    def ranks(self) -> Arrays:
         """Return the ranks under gold and each label; the charts compare all with the first."""
         ranks = self._columns("rank: ")
         return ranks if self.gold is None else {"gold": self.table["gold rank"].to_numpy(), **ranks}
@@ -105,7 +106,7 @@ class QueryView:
         """Return what is shown below each target, "" for nothing."""
         return self.table.get("remark", pd.Series("", self.table.index))
 
-    def _columns(self, kind: str) -> dict[str, np.ndarray]:
+    def _columns(self, kind: str) -> Arrays:
         names = [name for name in self.table if name.startswith(kind)]
         return {name.removeprefix(kind): self.table[name].to_numpy() for name in names}
 

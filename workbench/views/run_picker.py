@@ -18,6 +18,7 @@ from workbench.runs import Run, split_common_settings
 from workbench.views._style import framed, problem_html
 from workbench.views._table import Panel, TableWidget, View, dropdown, value_of
 from workbench.views.encoders import StartingEncoder
+from workbench.views.figures import Tables
 from workbench.views.notebooks import table_html
 from workbench.views.run_tables import (
     BEFORE,
@@ -72,7 +73,7 @@ class RunPicker(View):
         require_labels(runs)
         self._all = runs.reset_index(drop=True)
         self.suite = suite
-        self._explorers: dict[str, Any] = {}
+        self._explorers = {}
         # What explorers show is read once, not with each tick.
         self._read = cache(_rows_of_suite)
         is_newest = self._are_newest()
@@ -162,7 +163,7 @@ class RunPicker(View):
         return self._all.iloc[sorted(self.grid.ticked)].reset_index(drop=True)
 
     @property
-    def rankings(self) -> dict[str, pd.DataFrame]:
+    def rankings(self) -> Tables:
         """Return label -> rankings of the suite.
 
         If `before` is set there are those of the encoders before training too, labelled "before",
@@ -172,7 +173,7 @@ class RunPicker(View):
         return self._tables("rankings")
 
     @property
-    def scores(self) -> dict[str, pd.DataFrame]:
+    def scores(self) -> Tables:
         """Return label -> scores of the pairs of the suite, labelled as `rankings`."""
         return self._tables("scores")
 
@@ -234,7 +235,7 @@ class RunPicker(View):
         _, path, stage = source
         return self._read(path, stage, kind, set_name(self.suite))
 
-    def _tables(self, kind: str) -> dict[str, pd.DataFrame]:
+    def _tables(self, kind: str) -> Tables:
         tables = {}
         for source in self._sources():
             table = self._table(kind, source)

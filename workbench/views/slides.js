@@ -82,6 +82,7 @@ const keys = {
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey || !keys[event.key]) return;
   if (event.key === " " && event.target.closest("button, summary, a")) return;
+  if (event.key.startsWith("Arrow") && event.target !== slides[place] && scrollsSideways(event.target)) return;
   event.preventDefault();
   keys[event.key]();
 });

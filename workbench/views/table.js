@@ -17,7 +17,7 @@ function render({ model, el }) {
   el.classList.add("workbench-table");
   el.dataset.lmSuppressShortcuts = "true"; // JupyterLab would take arrow keys and letters for its cells
   const get = (name) => model.get(name), height = 40; // of a row, in pixels
-  let data, columns, count, texts, rows, words, first, at;
+  let data, columns, count, texts, rows, words, first, at, reached;
   const isText = (name) => Array.isArray(data[name]);
   const set = (changes) => {
     for (const [name, value] of Object.entries(changes)) model.set(name, value);
@@ -58,7 +58,7 @@ function render({ model, el }) {
   };
 
   const marked = (text) => {
-    const span = make("span", { class: "clamped", title: text.slice(0, 1000) });
+    const span = make("span", { class: "clamped", dir: "auto", title: text.slice(0, 1000) });
     const shown = text.slice(0, 300); // two lines have room for less
     const pattern = words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|");
     const parts = pattern ? shown.split(new RegExp(`(${pattern})`, "gi")) : [shown];
@@ -75,7 +75,7 @@ function render({ model, el }) {
     return make("td", { class: `number shade${shade(share)}` }, make("b", {}, text), make("div", {}, moved(share)));
   };
   const line = (row, place) => {
-    const state = { "aria-selected": place === at, tabindex: place === Math.max(at, 0) ? 0 : -1 };
+    const state = { "aria-selected": place === at, tabindex: place === reached ? 0 : -1 };
     const tr = make("tr", { "data-row": row, "aria-rowindex": place + 2, ...state });
     if (get("ticks")) {
       const tickBox = make("input", { type: "checkbox", "aria-label": `row ${place + 1}`, tabindex: -1 });
@@ -92,6 +92,7 @@ function render({ model, el }) {
   const draw = () => {
     first = Math.max(0, Math.floor(frame.scrollTop / height) - 10);
     const end = Math.min(rows.length, first + Math.ceil((frame.clientHeight || 400) / height) + 20);
+    reached = at >= first && at < end ? at : first; // by Tab: the chosen row, if it is drawn
     const space = (absent) => make("tr", { "aria-hidden": true, style: `height:${absent * height}px` }, make("td"));
     const focused = body.contains(el.getRootNode().activeElement);
     const lines = rows.slice(first, end).map((row, place) => line(row, first + place));
@@ -146,7 +147,11 @@ function render({ model, el }) {
   };
   const choose = (place) => {
     set({ chosen: rows[Math.max(0, Math.min(rows.length - 1, place))] ?? -1 });
-    queueMicrotask(() => body.querySelector("[aria-selected=true]")?.focus({ preventScroll: true })); // once drawn
+    queueMicrotask(() => { // once drawn; a row that was chosen before is no change, and may be out of sight
+      reveal();
+      draw();
+      body.querySelector("[aria-selected=true]")?.focus({ preventScroll: true });
+    });
   };
   const tick = (row) => {
     const ticked = new Set(get("ticked"));

@@ -49,6 +49,7 @@ class Vote {
   }
   item(line, row) {
     const item = document.createElement("li"), text = document.createElement("span");
+    text.dir = "auto";
     text.textContent = line;
     item.append(text);
     for (const [name, sign, step] of [["up", "▲", -1], ["down", "▼", 1]]) {
