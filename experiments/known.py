@@ -4,7 +4,7 @@
     python experiments/known.py all-MiniLM-L6-v2=FOLDER all-mpnet-base-v2=FOLDER
 
 FOLDER may also be a hub id. The tables of docs/results.md and README.md are written from
-data/known.csv: Spearman x 100 of the workbench and of SentenceTransformer.similarity in fp32, and
+data/known.csv: Spearman x 100 of the workbench's vectors and of SentenceTransformer's in fp32, and
 the numbers of the model cards, which were computed with mteb. STS12 to STS16 are scored over all
 subsets together; "SICK-R" is the test part, as SimCSE and the papers here score it, "SICK-R, all
 pairs" train, trial and test together, as mteb does."""

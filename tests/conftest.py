@@ -4,6 +4,7 @@ available."""
 import contextlib
 import gc
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -34,14 +35,20 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start notebook kernels as forks of one process that has imported their modules."""
-    # The workers of xdist have its.
-    if sys.platform == "linux" and "WORKBENCH_PYTHONS" not in os.environ:
+    """Keep tests out of the user's folders; start notebook kernels as forks of one process that has
+    imported their modules."""
+    if hasattr(config, "workerinput"):  # of xdist: it has the environment of the first process
+        return
+    ended = contextlib.ExitStack()
+    config.add_cleanup(ended.close)
+    folder = tempfile.mkdtemp(prefix="pythons-")
+    ended.callback(shutil.rmtree, folder, ignore_errors=True)
+    # Empty at first, so that no test reads what an older version has written.
+    for name in ("WORKBENCH_CACHE", "IPYTHONDIR", "JUPYTER_CONFIG_DIR"):
+        os.environ[name] = f"{folder}/{name.lower()}"
+    if sys.platform == "linux":
         # Or each process would compile the package and the tests.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        ended = contextlib.ExitStack()
-        config.add_cleanup(ended.close)
-        folder = tempfile.mkdtemp(prefix="pythons-")
         ended.enter_context(pythons(Path(folder)))
         os.environ["WORKBENCH_PYTHONS"] = folder
         os.environ["JUPYTER_PATH"] = f"{folder}/trains"
@@ -350,8 +357,6 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
 @pytest.fixture(scope="module")
 def browser() -> Any:
     """Return a Chromium; skip the test if there is none."""
-    import shutil
-
     from live_lab import FLAGS
 
     executable = next(

@@ -111,8 +111,11 @@ def python(name: str = "trains") -> str:
 
 
 @contextlib.contextmanager
-def pythons(folder: Path) -> Iterator[None]:
-    """Write the programs into a folder; the forking process and the folder end with the context."""
+def pythons(folder: Path, *, bare: bool = False) -> Iterator[None]:
+    """Write the programs into a folder; the forking process and the folder end with the context.
+
+    Of a bare process only "rest/python" is answered, and it has loaded nothing.
+    """
     for name in TREE.names:
         program, kernel = (
             folder / name / "python",
@@ -133,9 +136,8 @@ def pythons(folder: Path) -> Iterator[None]:
     environment = {**os.environ, "PLOTLY_RENDERER": "plotly_mimetype"}  # the default in a kernel
     # Otherwise the debugger of kernels prints a warning.
     environment["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
-    with subprocess.Popen(
-        [sys.executable, __file__, folder], stdin=subprocess.PIPE, env=environment
-    ) as process:
+    command = [sys.executable, __file__, folder, *(["bare"] if bare else [])]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as process:
         while not (folder / TREE.names[-1] / "socket").exists():
             assert process.poll() is None, "the process that forks has ended; it printed why"
             time.sleep(0.01)
@@ -143,7 +145,7 @@ def pythons(folder: Path) -> Iterator[None]:
         process.communicate()
 
 
-def serve(folder: Path) -> None:
+def serve(folder: Path, *, bare: bool) -> None:
     """Fork on request until stdin ends; then remove the folder."""
     # Meant for the tests, whose end it waits for to end its own forks.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -155,8 +157,11 @@ def serve(folder: Path) -> None:
         listener.listen(64)
     own = os.getpid()
     if 0 not in select.select([0, *listeners.values()], [], [])[0]:
-        _draw()
-        _fork_from(TREE, listeners)
+        if bare:
+            _fork_from(Loaded("rest", ()), listeners)
+        else:
+            _draw()
+            _fork_from(TREE, listeners)
     if os.getpid() == own:  # a test run that was killed leaves the folder to it
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -287,4 +292,4 @@ def _exit(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
+    serve(Path(sys.argv[1]), bare="bare" in sys.argv[2:])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.stats import spearmanr
 from torch.testing import assert_close
 
 from workbench.checkpoints import EncodingSpec, published_spec
@@ -136,7 +137,12 @@ def test_every_base_gives_unit_rows_and_can_be_evaluated(
         "made here",
         "0",
     )
-    assert -1 <= evaluate(base.encode, {"tiny": suite}).metrics["tiny"]["spearman"] <= 1
+    report = evaluate(base.encode, {"tiny": suite})
+    cosines = (rows[:30] * rows[30:]).sum(dim=1)
+    np.testing.assert_allclose(report.scores["predicted"], cosines.numpy(), atol=1e-5)
+    # Of the same scores: rounding would order near ones in another way.
+    expected = spearmanr(gold, report.scores["predicted"]).statistic
+    assert report.metrics["tiny"]["spearman"] == pytest.approx(expected, abs=1e-12)
 
 
 def test_profiles_of_the_world_load_and_a_setting_of_another_kind_is_refused():

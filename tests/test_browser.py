@@ -141,6 +141,7 @@ def try_mechanism(page: Any) -> None:
     """Move each control by keyboard; the result must change."""
     view = page.locator(".workbench-mechanism")
     drawing = view.locator(".workbench-panel, .gtitle").first
+    expect(view.locator(".noUi-handle, select")).not_to_have_count(0)
     for handle in [*view.locator(".noUi-handle").all(), *view.locator("select").all()]:
         before = drawing.text_content()
         handle.focus()

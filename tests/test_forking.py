@@ -19,8 +19,8 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_what_shares_a_slow_start_goes_to_one_process():
-    fixtures = r"\((browser|jupyter|light): |^    (runs|uninterrupted): dict\[str, (Path|Run)\],"
-    shares = re.compile(rf"{fixtures}|^from (live_lab|real_slurm)", re.MULTILINE)
+    slow = r"(browser|jupyter|light): [A-Z]|(runs|uninterrupted): dict\[str, (Path|Run)\]"
+    shares = re.compile(rf"[( ]({slow})|^from (live_lab|real_slurm)", re.MULTILINE)
     tests = Path(__file__).parent
     sharing = [
         path for path in tests.rglob("test_*.py") if shares.search(path.read_text(encoding="utf-8"))
@@ -44,7 +44,7 @@ def test_a_program_may_be_in_any_folder(tmp_path: Path, monkeypatch: pytest.Monk
     # A link to an environment's Python is not in it.
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     code = "import os; print(os.getcwd())"
-    with pythons(folder):
+    with pythons(folder, bare=True):
         command = [folder / "rest" / "python", "-c", code]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.strip() == str(tmp_path), done.stderr
@@ -67,7 +67,7 @@ def test_what_still_runs_ends_with_the_process_that_forks_and_who_asks_for_nothi
     folder.mkdir()
     monkeypatch.setenv("WORKBENCH_PYTHONS", str(folder))
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
-    with pythons(folder):
+    with pythons(folder, bare=True):
         with socket.socket(socket.AF_UNIX) as silent, contextlib.chdir(folder / "rest"):
             silent.connect("socket")
         asker = subprocess.Popen([python("rest"), "-c", code], stdout=subprocess.PIPE, text=True)

@@ -6,6 +6,7 @@ have 0.2 to 5 GB. The environment of an extra contains the one without extras, s
 the extra asks for."""
 
 import ast
+import functools
 import json
 import os
 import re
@@ -41,6 +42,7 @@ def required(*extras: str) -> set[str]:
     return {canonicalize_name(Requirement(line).name) for each in lists for line in each}
 
 
+@functools.cache
 def imported_modules() -> set[str]:
     """Return the modules of other distributions that the library imports, also those within
     functions."""
@@ -80,6 +82,9 @@ class Environment(NamedTuple):
         # Of the tests and of their environment.
         own = ("PYTHON", "WORKBENCH_", "JUPYTER_", "VIRTUAL_ENV")
         outside = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+        # But not the user's folders.
+        for name in ("WORKBENCH_CACHE", "JUPYTER_CONFIG_DIR"):
+            outside[name] = os.environ[name]
         command = [str(self.python), *words]
         return subprocess.run(
             command, cwd=self.work, env=outside, capture_output=True, text=True, check=False
@@ -315,7 +320,7 @@ PUBLIC_TEACHER = "sentence-transformers/all-MiniLM-L6-v2"
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("with_extra", ["train"], indirect=True)
 def test_with_train_a_csv_becomes_an_encoder_by_the_documented_commands(
-    with_extra: Environment, tmp_path: Path
+    with_extra: Environment, small_files: dict[str, str], tmp_path: Path
 ):
     (tmp_path / "tickets.csv").write_bytes(TICKETS.encode())
     (tmp_path / "mine.txt").write_text(SENTENCES, encoding="utf-8")
@@ -326,6 +331,7 @@ def test_with_train_a_csv_becomes_an_encoder_by_the_documented_commands(
         line = shlex.join([name, *words, *more.get(name, [])])
         # The hub is not needed: a bundled encoder takes the place of the public teacher.
         line = line.replace(PUBLIC_TEACHER, "english-encoder")
+        line = line.replace("ladders-all", small_files["suites"])
         commands.append(re.sub(r"runs/cosent/\S+", "runs/cosent/*", line))
     printed = "".join(with_extra._replace(work=tmp_path).workbench(*commands))
     assert "sentence1 = question, sentence2 = answer, score = grade, scale 1 to 4" in printed
@@ -357,9 +363,29 @@ def test_with_lab_alone_a_notebook_compares_finished_runs(with_extra: Environmen
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("with_extra", ["slurm"], indirect=True)
-def test_with_slurm_a_sweep_is_submitted_or_says_that_there_is_no_slurm(with_extra: Environment):
-    sweep = "sweep simcse --seeds 5-6 --slurm --runs others"
-    [plan] = with_extra.workbench(f"{sweep} --plan")
+def test_with_slurm_a_sweep_is_submitted_and_refused_where_there_is_no_slurm(
+    with_extra: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    sweep = "sweep simcse --seeds 5-6 --slurm"
+    [plan] = with_extra.workbench(f"{sweep} --plan --runs others")
     assert "2 cells" in plan
-    done = with_extra.run("-m", "workbench", *sweep.split())
-    assert done.returncode == 0 or "No module" not in done.stderr, done.stderr
+    # No other PATH, as this machine may belong to a cluster.
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    refused = with_extra.run("-m", "workbench", *sweep.split(), "--runs", "refused")
+    assert refused.returncode == 1, refused.stderr
+    assert 'Slurm accepted no jobs: Could not detect "srun"' in refused.stderr
+    called = tmp_path / "called"
+    scripts = {
+        "srun": "",  # which is only looked for
+        "sbatch": f'echo "$@" >> {shlex.quote(str(called))}\necho Submitted batch job 7\n',
+    }
+    for name, script in scripts.items():
+        (programs / name).write_text(f"#!/bin/sh\n{script}")
+        (programs / name).chmod(0o755)
+    done = with_extra.run("-m", "workbench", *sweep.split(), "--runs", "others")
+    assert done.returncode == 0, done.stderr
+    assert "2 cells submitted to Slurm" in done.stdout
+    [submitted] = called.read_text().splitlines()
+    assert "--array=0-1" in Path(submitted).read_text()

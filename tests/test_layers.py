@@ -1,6 +1,7 @@
 """The layers of the library, from its import statements."""
 
 import ast
+import functools
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -40,6 +41,7 @@ NO_TORCH = {
 }
 
 
+@functools.cache
 def modules() -> dict[str, Path]:
     return {
         ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
@@ -47,6 +49,7 @@ def modules() -> dict[str, Path]:
     }
 
 
+@functools.cache
 def imports(path: Path) -> set[str]:
     """Return all modules imported in the file, including inside functions."""
     found: set[str] = set()

@@ -21,7 +21,7 @@ from workbench.config import RankEncoderConfig, SimCSEConfig
 from workbench.errors import BusyError, RunError
 from workbench.files import atomic_path, atomic_write, file_checksum, write_json
 from workbench.metrics import metrics_table
-from workbench.runs import Run, finished_run, is_running, list_runs, lock_run, short_value
+from workbench.runs import Run, finished_run, held_lock, list_runs, lock_run, short_value
 from workbench.runs._run import checkout_commit
 from workbench.views import runs_folder
 from workbench.views.encoders import label_encoders
@@ -161,26 +161,26 @@ def test_the_list_has_the_score_of_the_start_next_to_the_result(tmp_path: Path):
 def test_a_run_belongs_to_one_process_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "/home/me/mine.ipynb")
     run = Run.open(config(), tmp_path)
-    assert is_running(run.path)
+    assert held_lock(run.path)
     Run.open(config(), tmp_path)  # the cell of a notebook once more
     holder = (run.path / ".lock").read_text()
     assert holder.startswith(f"process {os.getpid()} on ")
     assert holder.endswith("the kernel of /home/me/mine.ipynb")
     run.release()
-    assert not is_running(run.path)
+    assert not held_lock(run.path)
     with hold_lock(run.path):
         for attempt in (lambda: Run.open(config(), tmp_path), run.acquire):
             with pytest.raises(
                 BusyError, match=r"another process is working on .* \(process \d+ on "
             ):
                 attempt()
-        assert is_running(run.path)
-    assert not is_running(run.path)
+        assert held_lock(run.path)
+    assert not held_lock(run.path)
     # A notebook that starts: its kernel takes the run some seconds later.
     notebook = lock_run(run.path, "notebook.ipynb", ".notebook.lock")
-    assert is_running(run.path)
+    assert held_lock(run.path)
     notebook.release()
-    assert not is_running(run.path)
+    assert not held_lock(run.path)
     run.acquire()
 
 

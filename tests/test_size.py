@@ -5,6 +5,7 @@ Lines would reward dense code, so the budget counts nodes of the syntax tree wit
 """
 
 import ast
+import functools
 import io
 import re
 import tokenize
@@ -49,6 +50,7 @@ FEATURES = {
 }
 
 
+@functools.cache
 def modules() -> dict[str, str]:
     """Return module, such as "views/ask" -> source."""
     paths = sorted(PACKAGE.rglob("*.py"))
@@ -56,6 +58,7 @@ def modules() -> dict[str, str]:
     return {name: path.read_text(encoding="utf-8") for name, path in zip(names, paths, strict=True)}
 
 
+@functools.cache
 def count_nodes(source: str) -> int:
     """Return the nodes of the syntax tree; Load, Store and Del say nothing that is not written."""
     context = (ast.Load, ast.Store, ast.Del)
@@ -74,6 +77,7 @@ def docstring_lines(source: str) -> set[int]:
     return lines
 
 
+@functools.cache
 def code_and_remarks(source: str) -> tuple[set[int], set[int]]:
     """Return the numbers of the lines with code (no docstrings), and of those with a remark."""
     code: set[int] = set()

@@ -591,9 +591,11 @@ def test_a_diverged_training_is_named_and_not_the_encoder_that_it_began_with(
 
 
 @pytest.fixture
-def in_two(tmp_path: Path) -> tuple[SimCSE, Sentences, Pairs, Run]:
-    """Return a method with its bundled data and its run, for training in two processes."""
+def in_two(tmp_path: Path, small_files: dict[str, str]) -> tuple[SimCSE, Sentences, Pairs, Run]:
+    """Return a method with data that each process loads, and its run, for two processes."""
     small = {
+        "dev": small_files["dev"],
+        "keep_start": False,  # which is the default of bundled data only
         "processes": 2,
         "max_steps": 6,
         "eval_steps": 2,

@@ -106,7 +106,7 @@ def test_pairs_are_ordered_limited_searched_and_chosen_from_code():
     with pytest.raises(TypeError, match="no control 'oder'"):
         view.select(oder="gold")
     assert listed(view, chosen="e") == "abcde"
-    cell = r'class="number">[A-Z]</td><td class="text"><div data-words>(.*?)</div>'
+    cell = r'class="number">[A-Z]</td><td class="text"><div data-words dir="auto">(.*?)</div>'
     found = re.findall(cell, view.detail.html)
     assert found == ["a cat sleeps", "no", "the dog barks"], (
         "every partner of its first sentence, best gold first"

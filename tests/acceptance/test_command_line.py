@@ -1,6 +1,7 @@
 """The command line: arguments, output, files on disk, and exit codes."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -118,7 +119,8 @@ def test_a_filter_by_an_unknown_name_is_answered_with_the_right_one(workbench: C
     assert "temperature" in refused.stderr
 
 
-def test_a_run_is_shown_and_removed_only_after_a_yes(workbench: Call, root: Path):
+def test_a_run_is_shown_and_removed_only_after_a_yes(workbench: Call, root: Path, tmp_path: Path):
+    root = shutil.copytree(root, tmp_path / "runs")  # other tests read the runs
     path = of(root, "simcse", 2)
     shown = workbench("show", path.name, "--runs", root)
     assert shown.returncode == 0
@@ -206,11 +208,16 @@ def test_a_run_of_a_notebook_leaves_its_files_and_is_used_again(
 
 @pytest.mark.slow
 def test_a_run_by_its_name_is_a_teacher_and_stays_while_it_is_needed(
-    workbench: Call, settings: Callable[..., dict[str, Any]], words: Words, root: Path
+    workbench: Call,
+    settings: Callable[..., dict[str, Any]],
+    words: Words,
+    root: Path,
+    tmp_path: Path,
 ):
+    root = shutil.copytree(root, tmp_path / "runs")  # other tests read the runs
     teacher = of(root, "simcse", 0)
     small = settings("rankcse", max_steps=3, teachers=f"simcse/{teacher.name}")
-    done = workbench("run", "rankcse", *words(small), "--runs", root)
+    done = workbench("run", "rankcse", *words(small), "--no-notebook", "--runs", root)
     assert done.returncode == 0, done.stderr
     assert Run(of(root, "rankcse", 0)).config.teachers == [str(teacher)]
     kept = workbench("rm", f"simcse/{teacher.name}", "--runs", root, "--yes")

@@ -38,11 +38,12 @@ def uninterrupted(train: Train, tmp_path_factory: pytest.TempPathFactory) -> dic
 def test_training_again_gives_the_same_weights(
     uninterrupted: dict[str, Run], train: Train, tmp_path: Path
 ):
-    for method, first in uninterrupted.items():
+    # One with every loss term, and the simplest; the test of kills repeats all in other processes.
+    for method in ("mixed", "simcse"):
+        first = uninterrupted[method]
         again = train(method, tmp_path)
         assert encoder_checksum(first) == encoder_checksum(again), method
         pd.testing.assert_frame_equal(history(first), history(again))
-        assert history(first)["step"].tolist() == list(range(13))
     assert encoder_checksum(train("simcse", tmp_path, seed=1)) != encoder_checksum(
         uninterrupted["simcse"]
     )
@@ -93,6 +94,7 @@ def test_a_killed_training_goes_on_to_the_weights_scores_and_history_of_an_unint
         killed = Run(tmp_path / "killed" / method / whole.path.name)
         assert encoder_checksum(killed) == encoder_checksum(whole), method
         assert killed.metrics() == whole.metrics(), method
+        assert history(whole)["step"].tolist() == list(range(13)), method
         for table in (Run.scores, Run.rankings, history):
             pd.testing.assert_frame_equal(table(killed), table(whole))
 

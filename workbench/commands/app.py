@@ -23,8 +23,8 @@ from workbench.printing import LOG, LineFormatter, SteadyStream
 
 # What to install -> the modules that it brings.
 _EXTRAS = {
-    '"ranking-workbench[train]"': "datasets huggingface_hub jaxtyping pyarrow safetensors sklearn "
-    "tokenizers torch transformers",
+    '"ranking-workbench[train]"': "datasets huggingface_hub jaxtyping joblib pyarrow "
+    "safetensors sklearn tokenizers torch transformers",
     '"ranking-workbench[train,lab]"': "jupyterlab latex2mathml nbconvert nbformat papermill "
     "psutil segno tornado",
     '"ranking-workbench[train,slurm]"': "submitit",

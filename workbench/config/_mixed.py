@@ -70,7 +70,7 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
 
     @property
     def dropout_views(self) -> bool:
-        return self.positives == "dropout" and super().dropout_views
+        return (self.positives == "dropout" or self.crop_share == 1) and super().dropout_views
 
     @pydantic.model_validator(mode="after")
     def _terms_fit(self) -> "MixedConfig":

@@ -17,7 +17,10 @@ Ranking = Literal["listnet", "listmle", "cosent", "mse", "correlation"]
 
 
 class RankCSEConfig(ContrastiveConfig):
-    """RankCSE; the defaults are the paper's settings of BERT-base with ListNet (tables 2 and 9)."""
+    """RankCSE; the defaults are the paper's settings of BERT-base with ListNet (tables 2 and 9).
+
+    But for `lists_after_mlp`, which the profiles `paper` set to the likeliest reading of the paper.
+    """
 
     method = "rankcse"
     added = ContrastiveConfig.added | {"consistency_after_mlp"}
@@ -44,8 +47,8 @@ class RankCSEConfig(ContrastiveConfig):
     """loss between the two views' lists; entropy: what the public code computes instead of eq. 2
     [RankCSE eq. 2]"""
     gamma: NonNegative = 1.0
-    """weight of the ranking distillation; of mse about 100, of correlation about 5, as their values
-    are smaller [RankCSE app. A]"""
+    """weight of the ranking distillation; of mse about 100, of correlation about 15, whose
+    values are smaller [RankCSE app. A]"""
     ranking: Ranking = "listnet"
     """the loss that distils the teacher's lists; mse and correlation are controls, which follow its
     values and not only their order [RankCSE eqs. 4, 5; CoSENT table III]"""

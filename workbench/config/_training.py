@@ -41,7 +41,7 @@ SEVEN_STS = [
 # Bundled encoders -> the dataset whose words each knows, and no others; "": English.
 BUNDLED_MODELS = {"world-encoder": "world", "world-teacher": "world", "english-encoder": ""}
 
-# Your own encoder and data: no recipe is known to help, so the start competes, and a ruined
+# Your own encoder and data: a well-tuned encoder often loses, so the start competes, and a ruined
 # training ends.
 OWN_DATA: Values = {"keep_start": True, "stop_below_start": 3.0}
 
@@ -295,7 +295,7 @@ class SimCSEConfig(ContrastiveConfig):
 
     @property
     def dropout_views(self) -> bool:
-        return not self.supervised and self.positives == "dropout"
+        return not self.supervised and (self.positives == "dropout" or self.crop_share == 1)
 
     @pydantic.model_validator(mode="after")
     def _crops_sentences(self) -> "SimCSEConfig":

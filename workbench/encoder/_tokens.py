@@ -19,9 +19,6 @@ _CHUNK = 2048
 Rows = Sequence[int] | np.ndarray  # places of sentences
 
 
-Rows = Sequence[int] | np.ndarray  # places of sentences
-
-
 @dataclass(frozen=True)
 class TokenRows:
     """The tokens of n sentences end to end: row i is flat[starts[i] : starts[i] + lengths[i]].

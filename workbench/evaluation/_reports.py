@@ -11,6 +11,7 @@ import pandas as pd
 
 from workbench.data import Pairs
 from workbench.evaluation._rankings import RANKING_COLUMNS, ranking_table
+from workbench.files import Facts
 from workbench.metrics import kendall, metrics_table, ndcg, spearman, spearman_by_subset
 from workbench.printing import LOG
 
@@ -27,7 +28,7 @@ class Report:
         rankings: As `ranking_table` returns them.
     """
 
-    metrics: dict[str, Any]
+    metrics: Facts
     scores: pd.DataFrame = field(repr=False)
     rankings: pd.DataFrame = field(repr=False)
 
@@ -99,7 +100,7 @@ def join_rankings(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def score_pairs(
     suite: str, pairs: Pairs, predicted: np.ndarray, how: str
-) -> tuple[dict[str, Any], pd.DataFrame]:
+) -> tuple[Facts, pd.DataFrame]:
     gold = pairs.gold
     correlation = spearman_by_subset(gold, predicted, pairs.subset, how=how)
     if np.isnan(correlation):
@@ -108,7 +109,7 @@ def score_pairs(
             "labels are equal, of the suite or of one of its subsets",
             suite,
         )
-    values: dict[str, Any] = {"n": len(gold), "spearman": correlation}
+    values: Facts = {"n": len(gold), "spearman": correlation}
     if pairs.subset is not None:
         subsets = {}
         # Subsets are in the order of the file.
@@ -122,7 +123,7 @@ def score_pairs(
     return values, ranked
 
 
-def ranking_metrics(table: pd.DataFrame) -> dict[str, Any]:
+def ranking_metrics(table: pd.DataFrame) -> Facts:
     """Return kcc, ndcg, queries and queries_with_kcc of a ranking table of one suite."""
     queries: Any = per_query_metrics(table)
     # A query whose gold or scores are all equal has no tau; it is left out of the mean and of

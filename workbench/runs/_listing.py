@@ -12,7 +12,7 @@ from workbench.config import ALIASES, RUN_CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
 from workbench.files import remove_path, reraise_os_error
 from workbench.printing import LOG
-from workbench.runs._run import BEFORE, NAME, AnyPath, Facts, Run, is_running, run_path
+from workbench.runs._run import BEFORE, NAME, AnyPath, Facts, Run, held_lock, run_path
 
 # Columns in front of the suites, and after them.
 _FIRST = ["method", "profile", "seed", "digest", "status", "changed"]
@@ -315,8 +315,9 @@ def needed_by(*roots: AnyPath) -> dict[Path, list[Path]]:
                 path = path.parent if path.name == "encoder" else path
                 # If all runs were moved, the recorded place is the former one.
                 paths |= {path, root.joinpath(*path.parts[-2:])}
+            base_root = getattr(config, "base_root", None) or root
             for needed in config.runs_needed:
-                paths.add(run_path(needed, root).resolve())
+                paths |= {run_path(needed, place).resolve() for place in (root, base_root)}
         for path in paths - {folder}:
             needs.setdefault(path, []).append(folder)
     return needs
@@ -335,10 +336,8 @@ def remove_runs(runs: Sequence[Run], root: AnyPath = "runs") -> None:
             raise RunError(
                 f"{run.path} is a link to a run; remove the link, or the run in its own folder"
             )
-        if is_running(path):
-            raise RunError(
-                f"a process is working on {path} ({(path / '.lock').read_text()}); end it first"
-            )
+        if held := held_lock(path):
+            raise RunError(f"a process is working on {path} ({held.read_text()}); end it first")
         if stay := sorted({*needs.get(path, ())} - leaving):
             raise RunError(
                 f"{path} is needed by {', '.join(map(str, stay))}; remove these too, or keep it"

@@ -370,7 +370,7 @@ def lock_run(path: Path, result: str = FINISHED, name: str = ".lock") -> fileloc
     lock = filelock.FileLock(file, is_singleton=True, fallback_to_soft=False)
     while not lock.is_locked:
         try:
-            lock.acquire(timeout=0.5)  # `is_running` may hold it for a moment
+            lock.acquire(timeout=0.5)  # `held_lock` may hold it for a moment
         except filelock.Timeout:
             if (path / result).is_file():
                 return lock
@@ -386,17 +386,17 @@ def lock_run(path: Path, result: str = FINISHED, name: str = ".lock") -> fileloc
     return lock
 
 
-def is_running(path: Path) -> bool:
-    """Return whether a process, this one included, holds a lock of the run in `path`."""
+def held_lock(path: Path) -> Path | None:
+    """Return a lock of the run in `path` that a process, this one included, holds."""
     for file in path.glob(".*lock"):  # of the run, and of its notebook
         try:
             with filelock.FileLock(file, timeout=0):
                 continue
         except filelock.Timeout:
-            return True
+            return file
         except OSError:  # nobody can write there
-            return False
-    return False
+            continue
+    return None
 
 
 def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT) -> Any:

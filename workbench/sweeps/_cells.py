@@ -28,7 +28,7 @@ from workbench.errors import RunError, SettingError, first_problem
 from workbench.execution import check_settings, notebook_of
 from workbench.files import reraise_os_error, text_checksum, write_json
 from workbench.printing import LOG
-from workbench.runs import AnyPath, Facts, finished_run, is_running, read_json, read_row, run_path
+from workbench.runs import AnyPath, Facts, finished_run, held_lock, read_json, read_row, run_path
 
 _FOLDER = "sweeps"
 _FILE = "sweep.json"
@@ -144,7 +144,7 @@ def merge_grids(method: str, *grids: Facts) -> Facts:
             listed = values if isinstance(values, (list, tuple)) else [values]
             if not listed:
                 raise SettingError(f"{setting} has no values for {method}")
-            if listed[1:] and setting in CONFIGS[method].outside_digest:
+            if listed[1:] and setting in CONFIGS[method].outside_digest - {"seed", "profile"}:
                 raise SettingError(f"{setting} changes no result: its values are one run; give one")
             settings.append((setting, listed))
     return unique_keys(settings)
@@ -276,7 +276,7 @@ class Sweep:
             # A finished run whose notebook failed afterwards, or was never written, is a cell that
             # runs again; it does not train again.
             state = "failed" if failure else "unfinished"
-        if state != "finished" and is_running(path):
+        if state != "finished" and held_lock(path):
             state = "running"
         return {
             "cell": cell.title,

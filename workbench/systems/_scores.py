@@ -9,13 +9,14 @@ import pandas as pd
 from workbench.data import Pairs
 from workbench.errors import DataError
 from workbench.evaluation import Report, extract_table
+from workbench.files import Facts
 
 
-def metrics_of(source: Any) -> dict[str, Any]:
+def metrics_of(source: Any) -> Facts:
     """Return the metrics of a `Report`, or of a `Run`, which reads them."""
     if isinstance(source, Report):
         return source.metrics
-    metrics: dict[str, Any] = source.metrics()
+    metrics: Facts = source.metrics()
     return metrics
 
 
@@ -43,7 +44,7 @@ class SystemScores:
         return list(dict.fromkeys(suite for of_system in metrics for suite in of_system))
 
     @property
-    def first(self) -> dict[str, Any]:
+    def first(self) -> Facts:
         """system -> its report, that of the first seed; what views and explorers take."""
         return {name: reports[0] for name, reports in self.reports.items()}
 

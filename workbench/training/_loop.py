@@ -17,7 +17,7 @@ from workbench.errors import DataError, RunError
 from workbench.methods.base import Method
 from workbench.methods.distributed import max_over_processes, process_count, process_rank
 from workbench.printing import LOG, steady_stdout
-from workbench.runs import Run
+from workbench.runs import Run, run_path
 from workbench.training._launch import fit_in_processes
 from workbench.training._listeners import Listener, Progress, Row, open_tracker
 from workbench.training._memory import HeapTrimmer
@@ -70,7 +70,7 @@ def fit(
     }
     if dev is not None:
         inputs["dev"] = dev.source, dev.checksum
-    if run and run.config.digest() != method.config.digest():
+    if run and run_path(run.config, ".") != run_path(method.config, "."):
         raise RunError(f"{run.path} has other settings than the method; Run.open(method.config)")
     if run and process_rank() == 0:
         run.record(inputs)

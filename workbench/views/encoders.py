@@ -15,7 +15,7 @@ from workbench.data import Pairs
 from workbench.errors import RunError
 from workbench.files import cache_folder, remove_path
 from workbench.printing import LOG
-from workbench.runs import Run, encoder_name, is_running, run_path
+from workbench.runs import Run, encoder_name, held_lock, run_path
 from workbench.views._style import problem_html
 
 Encoders = Mapping[str, Any] | Sequence[Any] | None  # as `Ask` takes them
@@ -210,7 +210,7 @@ def scores_of(source: Any, pairs: Pairs, name: str | None = None, columns: Any =
                 return evaluate_model(config, root).scores()
             # A damaged entry is computed again.
             with suppress(OSError):
-                if not is_running(path):
+                if not held_lock(path):
                     remove_path(path)
         # The cache cannot be written, or another process is writing this entry.
     return evaluate(CachedEncoder("", source).model, {pairs.name: pairs}).scores

@@ -20,6 +20,7 @@ from IPython.display import HTML, display
 from pandas.api.types import is_numeric_dtype
 
 from workbench.errors import DataError, RunError, first_problem
+from workbench.files import Facts
 from workbench.metrics import metrics_table
 from workbench.notebook import without_links
 from workbench.runs import Run
@@ -213,7 +214,7 @@ class LiveCurve:
         self._output = display(self, display_id=True)
         self._drawn = time.monotonic()
 
-    def __call__(self, row: dict[str, Any]) -> None:
+    def __call__(self, row: Facts) -> None:
         """Add a row of the history.
 
         It replaces rows of the same or later steps, from before an interruption."""
@@ -230,7 +231,7 @@ class LiveCurve:
             self._output.update({"text/html": _GAP, "text/plain": ""}, raw=True)
             self._output.update(self)
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **_: Any) -> Facts:
         if not self._rows:
             # A figure without data would be an empty place.
             return {"text/html": "", "text/plain": ""}

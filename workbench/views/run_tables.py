@@ -13,7 +13,7 @@ import pandas as pd
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES, Pairs, dataset_names, load_own_pairs, load_pairs
 from workbench.errors import DataError, RunError, SettingError, unknown_name
-from workbench.files import set_name
+from workbench.files import Facts, set_name
 from workbench.metrics import FEWEST_QUERIES, seed_spread
 from workbench.printing import LOG
 from workbench.runs import Run, read_row, read_rows, short_value, split_common_settings
@@ -72,7 +72,7 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     return table.sort_values(["label", "seed"], ignore_index=True)
 
 
-def finished_rows(runs_root: str | Path) -> list[dict[str, Any]]:
+def finished_rows(runs_root: str | Path) -> list[Facts]:
     """Return `read_rows` of finished runs.
 
     A run that cannot be read and a copy of a run are left out with a warning.
@@ -124,7 +124,7 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     title = "Spearman" if measure == "spearman" else measure
     titles = {"before": f"{title} before", measure: title, "kcc": "KCC", "ndcg": "NDCG", "f1": "F1"}
     groups = runs.groupby("label", sort=False)
-    columns: dict[str, Any] = {"settings": groups["settings"].first(), "seeds": groups.size()}
+    columns: Facts = {"settings": groups["settings"].first(), "seeds": groups.size()}
     for name, shown in titles.items():
         columns[shown] = groups[name].agg(format_spread, form="{:.2f} ({:.2f})")
     # Int64 and not int64: the same table shows a run that has none.

@@ -148,9 +148,12 @@ function render({ model, el }) {
   const choose = (place) => {
     set({ chosen: rows[Math.max(0, Math.min(rows.length - 1, place))] ?? -1 });
     queueMicrotask(() => { // once drawn; a row that was chosen before is no change, and may be out of sight
-      reveal();
-      draw();
-      body.querySelector("[aria-selected=true]")?.focus({ preventScroll: true });
+      const drawn = () => body.querySelector("[aria-selected=true]");
+      if (!drawn()) {
+        reveal();
+        draw();
+      }
+      drawn()?.focus({ preventScroll: true });
     });
   };
   const tick = (row) => {
