@@ -3,11 +3,12 @@
     export WORKBENCH_DATA=DIR
     python experiments/better.py STUDENT TEACHER [--seeds 1 2 3 4 5] [--steps 200] [--rate 1e-4]
 
-STUDENT and TEACHER are folders or hub ids. The sentences are unlabelled: of news (MRPC, without its
-labels), captions (Flickr8k), inference (SNLI) and Wikipedia; none is in one of the sets that are
-tested or chosen on. The loss is RankCSE's ListNet alone, soft (--temperature for both lists), in
-batches of neighbourhoods: an eighth of a batch is drawn, and each sentence brings seven others,
-near and distant for the teacher. Random sentences have nearly nothing to rank.
+STUDENT and TEACHER are hub ids or folders with the name of the encoder, such as all-MiniLM-L6-v2.
+The sentences are unlabelled: of news (MRPC, without its labels), captions (Flickr8k), inference
+(SNLI) and Wikipedia; none is in one of the sets that are tested or chosen on. The loss is RankCSE's
+ListNet alone, soft (--temperature for both lists), in batches of neighbourhoods: an eighth of a
+batch is drawn, and each sentence brings seven others, near and distant for the teacher. Random
+sentences have nearly nothing to rank.
 
 The checkpoint is that with the highest mean of STS-B dev and SICK trial; the seven sets are tested
 once per seed. Without --final nothing is tested. Every training is a row of data/better.csv; with

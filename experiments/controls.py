@@ -3,8 +3,8 @@
     python experiments/controls.py [--runs runs] [--only gold halves ...] [--seeds 3]
 
 Each row changes some of the demo settings; dev selects the checkpoint. Prints Spearman x 100 on
-test, and the difference to the first row of the table, paired by seed: its mean and the standard
-error of the mean. Finished runs under --runs are reused."""
+test, and the difference to the first row of the table, paired by seed: its mean and 95 % interval
+over seeds. Finished runs under --runs are reused."""
 
 import argparse
 from collections.abc import Iterator

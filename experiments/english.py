@@ -1,14 +1,15 @@
 """Train the methods on real English from one start with one budget, and record every run in
 data/results.csv.
 
-    export WORKBENCH_DATA=DIR python experiments/english.py START --name english-450 [--pooling cls]
-    [--seeds 0 1 2] [--only CompCSE ...] python experiments/english.py START --rates 3e-5 1e-4 3e-4
-    # only dev of SimCSE, seed 0
+    export WORKBENCH_DATA=DIR
+    python experiments/english.py START --name NAME [--pooling cls] [--seeds 0 1 2] [--only CompCSE]
+    python experiments/english.py START --rates 3e-5 1e-4 3e-4      # dev of SimCSE, seed 0
 
 START is a folder written by data/build/detuned.py, or world-encoder for the demo of the bundled
 world. Dev (STS-B) selects learning rate and checkpoint; the test sets are evaluated once. The
-better teacher is all-MiniLM-L6-v2, in the world world-teacher. A recorded row is not trained again,
-so that the command can be continued anywhere; experiments/claims.py writes the tables of
+better teacher is all-MiniLM-L6-v2, in the world world-teacher; rows that a larger SimCSE teaches
+need --larger, its start. A recorded row is not trained again, so that the command can be continued
+anywhere (a --name of your own records rows of your own); experiments/claims.py writes the tables of
 docs/results.md from the file. Its columns: Spearman x 100 of dev, of each test set, their average,
 and the average of the similar thirds (gold above 0.67 of its range); alignment and uniformity;
 "agreement", the correlation with the cosines of all-MiniLM-L6-v2 on dev (a gain in it may only
@@ -49,7 +50,6 @@ _BETTER = {"teachers": ["<better>"]}
 _COMPOSED = {"compose": "positive", "gamma": 1.0, "beta": 1.0}
 _SUPERVISED = {"train": "stsb-train", "dev": "stsb-dev", "train_limit": "none"}
 _SICK = _SUPERVISED | {"train": "sick-train", "dev": "sick-trial"}  # dev is SICK too
-_NLI = _SUPERVISED | {"train": "cad-snli-train"}
 _RANKINGS = {
     "ListNet": {},
     "ListMLE": {"ranking": "listmle", "student_temperature": 0.05},
@@ -130,6 +130,7 @@ BUDGET = {
     "batch_size": 64,
     "epochs": 1.0,
     "eval_steps": 25,
+    "dev": "stsb-dev",  # also of methods whose profiles choose on two sets
     "suites": SEVEN_STS,
 }
 RESULTS = project_path("data") / "results.csv"
@@ -162,10 +163,13 @@ def main() -> None:
     options = parser.parse_args()
     options.name = options.name or "-".join(options.start.resolve().parts[-2:])
     torch.set_num_threads(1)
+    if str(options.start) == "world-encoder":
+        options.pooling = "cls"  # of the demo's profiles
     chosen = [
         label
-        for label in ROWS
+        for label, (_, changes) in ROWS.items()
         if not options.only or any(is_meant(label, name) for name in options.only)
+        if options.larger or _LARGER["teachers"][1] not in str(changes)
     ]
     if options.list:
         print(*chosen, sep="\n")

@@ -94,6 +94,8 @@ def main() -> None:
         if options.out.is_file()
         else pd.DataFrame(columns=CASE)
     )
+    if len(previous) and not set(options.suites) <= set(previous["suite"]):
+        raise SystemExit(f"{options.out} has other suites: give another file")
     done = set(previous[CASE].itertuples(index=False, name=None))
     grid = [options.sets, options.rows, options.methods, options.recipes, options.seeds]
     for case in pd.MultiIndex.from_product(grid):

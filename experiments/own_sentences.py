@@ -1,7 +1,7 @@
 """Teach an encoder with unlabelled sentences of one domain, as docs/own-data.md proposes.
 
     export WORKBENCH_DATA=DIR
-    python experiments/own_sentences.py DOMAIN ENCODER TEACHER [--seeds 0 1 2] [--set rate=...]
+    python experiments/own_sentences.py DOMAIN ENCODER TEACHER [--seeds 0 1 2] [--set lr=2e-4]
 
 DOMAIN is captions or news. The profile distillation of RankCSE trains on 6,400 sentences without
 labels; none is in one of the tests. Prints Spearman x 100 of the start and of every seed: on the

@@ -5,6 +5,7 @@ Reading a value or an index whose length depends on values raises there. The res
 fails on a GPU, is refused by `Watch`. The fused optimizer of a training does not run on "meta": SGD
 stands for it."""
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -204,6 +205,27 @@ def test_forward_and_loss_are_one_graph(build: Any, name: str, form: dict[str, A
     torch._dynamo.reset()
     terms = torch.compile(method, **compiler)(to_device(method.collate(range(8)), META))
     assert terms.keys() == method(to_device(method.collate(range(8)), META)).keys()
+
+
+# Those of the losses that no form above has.
+@pytest.mark.filterwarnings("ignore:.*an autograd kernel was not registered:UserWarning")
+@pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("loss", "shape"),
+    [
+        (losses.list_mse, (8, 8)),
+        (losses.list_correlation, (8, 8)),
+        (partial(losses.cosent_lists, scale=20.0), (8, 8)),
+        (losses.pearson, (8,)),
+        (partial(losses.rank_kl, temperature=0.1), (8,)),
+    ],
+    ids=["mse", "correlation", "cosent", "pearson", "rank_kl"],
+)
+def test_a_loss_is_one_graph(loss: Any, shape: tuple[int, ...]) -> None:
+    scores, others = torch.rand(2, *shape, device=META)
+    torch._dynamo.reset()
+    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
+    assert compiled(scores, others).shape == ()
 
 
 @pytest.mark.parametrize("kinds", [1, 3, None])

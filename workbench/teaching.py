@@ -105,7 +105,7 @@ def _judge(answer: Any, expected: _Compute, trials: _Trials, settings: Facts) ->
                 return "Not yet. It returns nothing: is `return` missing?"
             right = torch.as_tensor(expected(*inputs, **settings))
             torch.testing.assert_close(
-                torch.as_tensor(given), right, rtol=1e-5, atol=1e-6, check_dtype=False
+                torch.as_tensor(given), right, rtol=1e-5, atol=1e-5, check_dtype=False
             )
     except Exception as problem:  # the code of a student can raise anything
         reason = f"{where}{_in_one_line(problem)}"

@@ -1,9 +1,9 @@
 """Train a detuned start in English, from which unsupervised methods can gain. It is not bundled and
 not shipped.
 
-    export WORKBENCH_DATA=DIR       # a data folder with the set "wiki" and STS-B dev python
-    data/build/detuned.py OUT [--source FOLDER] [--steps 6000] [--keep 1500 3000] [--stop 3000]
-    [--halves]
+    export WORKBENCH_DATA=DIR       # a data folder with the set "wiki" and STS-B dev
+    python data/build/detuned.py OUT [--source FOLDER] [--steps 6000] [--keep 1500 3000]
+        [--stop 3000] [--halves]
 
 all-MiniLM-L6-v2, or another BERT that is tuned for sentences (--source), is trained back towards a
 raw language model: masked language modelling of Wikipedia sentences of at most 24 tokens, with a

@@ -1,9 +1,10 @@
 """Train the bundled starting encoder: a tiny BERT, trained only by masked language modelling on the
 world's lines.
 
-python data/build/encoder.py                     retrain it with its frozen tokenizer (about 6
-minutes on one core) python data/build/encoder.py --new-tokenizer     retrain the tokenizer too: the
-vocabulary will differ a little"""
+    python data/build/encoder.py                     # with its frozen tokenizer
+    python data/build/encoder.py --new-tokenizer     # and a new one, whose vocabulary differs a little
+
+About six minutes on one core."""
 
 from __future__ import annotations
 

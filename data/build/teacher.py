@@ -1,10 +1,9 @@
 """Train the bundled teacher: a larger BERT of the same world, supervised by graded pairs.
 
-    python data/build/teacher.py                     retrain it with its frozen tokenizer (about 12
-    minutes on one core) python data/build/teacher.py --new-tokenizer     retrain the tokenizer too:
-    the vocabulary will differ a little
+    python data/build/teacher.py                     # with its frozen tokenizer
+    python data/build/teacher.py --new-tokenizer     # and a new one, whose vocabulary differs a little
 
-It is trained by masked language modelling first, then on graded pairs: on their order (CoSENT), and
+About twelve minutes on one core. It is trained by masked language modelling first, then on graded pairs: on their order (CoSENT), and
 on request on their values, so that its cosines spread over the whole scale. The bundled teacher was
 trained on the order only. The pairs are those of world-train and further pairs of other meanings
 from the generator; no meaning of world-dev or world-test is among them."""

@@ -1,7 +1,7 @@
 """Build the bundled world of sentences: 30,000 unlabelled lines and graded pairs in three splits.
 
-python data/build/world.py --seed 0 --out data/world     rebuild, byte for byte python
-data/build/world.py --measure [--seed 1]          how well simple similarities agree with the gold
+python data/build/world.py --seed 0 --out data/world     # rebuild, byte for byte
+python data/build/world.py --measure [--seed 1]          # simple similarities against gold
 """
 
 from __future__ import annotations
