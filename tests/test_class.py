@@ -17,8 +17,9 @@ from written_runs import SUITE, write_run
 from workbench import views
 from workbench.commands.app import app
 from workbench.config import SimCSEConfig
-from workbench.errors import RunError
+from workbench.errors import RunError, SettingError
 from workbench.execution import execute_lesson
+from workbench.lessons import collect_pages
 from workbench.runs import Run
 
 LESSONS = ["00_tour", "10_simcse", "11_rankcse", "17_lists", "30_failures"]
@@ -101,6 +102,14 @@ def test_slides_for_students_have_no_solutions_and_the_figures_of_the_executed_c
         call("slides", tmp_path / "wrong.ipynb")
     with pytest.raises(ValueError, match=r"no lesson 'nope'"):
         call("slides", "nope")
+
+
+def test_a_link_is_no_page_to_share(tmp_path: Path):
+    (tmp_path / "key.txt").write_text("secret")
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "result.html").symlink_to(tmp_path / "key.txt")
+    with pytest.raises(SettingError, match="no page, or a link"):
+        collect_pages([tmp_path / "pages"], tmp_path)
 
 
 def test_an_unknown_lesson_is_refused(tmp_path: Path):

@@ -280,6 +280,13 @@ def test_a_saved_encoder_is_replaced_whole_or_not_at_all(
     assert Encoder.from_pretrained(folder).pooling == "cls"
 
 
+def test_a_saved_encoder_names_no_code_of_its_start(checkpoint: Path, tmp_path: Path) -> None:
+    encoder = Encoder.from_pretrained(checkpoint)
+    encoder.backbone.config.auto_map = {"AutoModel": "somebody/else--module.Model"}
+    encoder.save(tmp_path / "saved")
+    assert "auto_map" not in (tmp_path / "saved" / "config.json").read_text()
+
+
 def test_files_that_are_no_encoder_are_never_replaced(checkpoint: Path, tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("dear")

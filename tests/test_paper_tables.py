@@ -235,3 +235,14 @@ def test_rows_with_a_run_are_shown_and_a_table_that_lacks_runs_is_folded(
     shown.clear()
     show_measured(paper_table("rankcse", 4, {}))
     assert len(shown) == 1, "nothing is measured"
+
+
+def test_a_run_whose_encoder_is_gone_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    start = tmp_path / "start"
+    shutil.copytree(project_path("data") / "models" / "world-encoder", start)
+    configs = [SimCSEConfig(encoder=encoder) for encoder in (str(start), "world-encoder")]
+    gone, kept = (finished(tmp_path / "runs", config, {}) for config in configs)
+    shutil.rmtree(start)
+    (runs,) = runs_by_settings(tmp_path / "runs").values()
+    assert [run.path for run in runs] == [kept.path]
+    assert gone.path.name in caplog.text

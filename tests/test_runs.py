@@ -540,6 +540,7 @@ def test_the_shown_table_is_times_hundred_and_an_undefined_score_is_empty():
         ("/runs/simcse/0123abcd-s0/encoder", "simcse 0123abcd-s0"),
         ("/data/models.csv", "models.csv"),
         ("model", "model"),
+        (str(Path.home() / "model"), "model"),
     ],
 )
 def test_an_encoder_is_named_by_the_folder_that_tells_it_apart(path: str, name: str):

@@ -377,6 +377,14 @@ def test_what_is_written_is_read_again(tmp_path: Path, caplog: pytest.LogCapture
         write_trec(halves.head(0), tmp_path)
 
 
+def test_a_suite_that_is_a_path_is_written_into_the_folder(tmp_path: Path):
+    paths, qrels = random_files(tmp_path, (0, 4))
+    rankings = read_runs(paths[:1], qrels).first["first"].rankings
+    folder = tmp_path / "deep" / "out"
+    written = write_trec(rankings.assign(suite="../../outside"), folder)
+    assert {path.parent for path in written} == {folder}
+
+
 def test_the_command_writes_the_files_of_a_run(tmp_path: Path):
     config = BaselineConfig(encoder="world-encoder", suites=["world-test"], device="cpu")
     run = evaluate_model(config, tmp_path / "runs")

@@ -32,6 +32,7 @@ from workbench.views import (
     sentence_map,
 )
 from workbench.views.encoders import StartingEncoder
+from workbench.views.export import write_page
 from workbench.views.pair_explorer import pair_table
 
 HOSTILE = '<script>alert(1)</script> & "quotes" it\'s $1 to $2 \u202eright'
@@ -150,6 +151,13 @@ def test_a_page_of_pairs_has_one_table_for_each_query_and_folds_all_but_the_firs
     view.grid.sort = ["gold", False]
     page = view.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "; ordered by: gold, ascending; a: one, b: two.</p>" in page
+
+
+def test_a_page_does_not_name_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    home = tmp_path / "jane"
+    monkeypatch.setattr(Path, "home", lambda: home)
+    page = write_page(tmp_path / "page.html", f"{home}/scores.csv, {home}t/scores.csv")
+    assert page.read_text(encoding="utf-8") == f"~/scores.csv, {home}t/scores.csv"
 
 
 def test_a_pair_whose_sentences_are_in_no_other_is_a_line_with_its_ranks_and_no_table(

@@ -131,8 +131,11 @@ def collect_pages(pages: Iterable[Path], folder: Path) -> None:
         files = [page]
         if page.is_dir():
             files = [*page.glob("[!.]*.html"), *page.glob("[!.]*.ipynb")]
-        if not all(file.is_file() for file in files) or not files:
-            raise SettingError(f"{page}: no page; give a file, or a folder of .html and .ipynb")
+        # A link may lead to anything of the teacher's.
+        if not files or not all(file.is_file() and not file.is_symlink() for file in files):
+            raise SettingError(
+                f"{page}: no page, or a link; give a file, or a folder of .html and .ipynb"
+            )
         for file in files:
             copy = folder / file.name
             if copy.exists():

@@ -7,7 +7,7 @@ from typing import Any
 from workbench.checkpoints import encoder_folder
 from workbench.encoder._saving import markdown_line
 from workbench.errors import RunError
-from workbench.files import SAVED_BY_ENCODER
+from workbench.files import SAVED_BY_ENCODER, Facts
 from workbench.runs import Run
 
 _CARD = "README.md"
@@ -83,7 +83,7 @@ def _saved_files(folder: Path) -> Pushed:
     return files
 
 
-def _eval_results(metrics: dict[str, Any]) -> list[Any]:
+def _eval_results(metrics: Facts) -> list[Any]:
     """Return the scores as the hub reads them."""
     from huggingface_hub import EvalResult
 

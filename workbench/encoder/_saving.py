@@ -20,7 +20,7 @@ from workbench.data import CATALOGUE
 from workbench.encoder._loading import Normalize, Truncate, quiet
 from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
-from workbench.files import SAVED_BY_ENCODER, atomic_path
+from workbench.files import SAVED_BY_ENCODER, Facts, atomic_path
 
 # The module names of sentence-transformers 2 to 6 (6 maps them to its new ones), so that every
 # version loads them.
@@ -29,8 +29,8 @@ _MODULES = "sentence_transformers.models."
 # of pooling otherwise.
 _MASK_MODULE = "workbench.encoder.MaskPooling"
 # A module of a SentenceTransformer: its kind, its config.json and its weights.
-Module = tuple[str, dict[str, Any], dict[str, torch.Tensor]]
-Card = dict[str, Any]  # fields of README.md
+Module = tuple[str, Facts, dict[str, torch.Tensor]]
+Card = Facts  # fields of README.md
 _CARD = """---
 {header}
 ---
@@ -108,7 +108,7 @@ def save_encoder(folder: Path, encoder: Any, card: Card, dtype: torch.dtype) -> 
         if weights:
             (folder / path).mkdir()
             save_file(weights, folder / path / "model.safetensors")
-    bert_config: dict[str, Any] = {"max_seq_length": limit, "do_lower_case": False}
+    bert_config: Facts = {"max_seq_length": limit, "do_lower_case": False}
     if spec.pooling in FIRST_LAYER:
         bert_config["config_args"] = {"output_hidden_states": True}
     # Settings at their defaults are left out; a caution concerns the published checkpoint alone.
@@ -143,7 +143,7 @@ def save_encoder(folder: Path, encoder: Any, card: Card, dtype: torch.dtype) -> 
     write_card(folder, card, kind, code)
 
 
-def _usage(encoder: Any) -> dict[str, Any]:
+def _usage(encoder: Any) -> Facts:
     """Return config_sentence_transformers.json: prompts, similarity and columns of an Encoder."""
     prompts = encoder.prompts
     usage = {"prompts": prompts}
@@ -169,7 +169,7 @@ def _pooling_module(step: str, backbone: Any, spec: EncodingSpec, dtype: torch.d
         return step, shape, {"layer_weights": chosen}
     if step not in FLAGS:
         return step, {}, {}
-    facts: dict[str, Any] = {"word_embedding_dimension": width}
+    facts: Facts = {"word_embedding_dimension": width}
     # Version 2 knows four flags, and stops at another one.
     for mode in ("cls", "mean", "max", "mean_sqrt_len_tokens", step):
         facts[FLAGS[mode]] = mode == step
@@ -209,6 +209,9 @@ def save_checkpoint(
             state[name] = make(*tensor.shape)
     state = {name: tensor.to(dtype) for name, tensor in state.items()}
     tokenizer.model_max_length = limit
+    # Code of somebody else's repository, which nobody should run under the name of this encoder.
+    for kept in (vars(backbone.config), tokenizer.init_kwargs):
+        kept.pop("auto_map", None)
     with quiet():
         backbone.save_pretrained(folder, state_dict=state, max_shard_size="50GB")
         tokenizer.save_pretrained(folder)

@@ -18,6 +18,7 @@ from torch.nn import functional
 from workbench.data import TransferTask, labels
 from workbench.encoder import Encode, distinct_vectors
 from workbench.errors import DataError
+from workbench.files import Facts
 
 Classifier = Literal["sklearn", "senteval"]
 FOLDS = 10
@@ -33,7 +34,7 @@ Predict = Callable[[np.ndarray], np.ndarray]  # features -> the class of each ro
 
 def classify(
     encode: Encode, task: TransferTask, classifier: Classifier = "sklearn"
-) -> tuple[dict[str, Any], np.ndarray]:
+) -> tuple[Facts, np.ndarray]:
     """Classify the vectors of a transfer task's sentences; for pairs |u - v| and u * v.
 
     Args:
@@ -72,7 +73,7 @@ def classify(
         predicted[places] = predict(x)
         accuracies.append(np.mean(predicted[places] == y))
         dev_accuracies.append(shares[best])
-    values: dict[str, Any] = {
+    values: Facts = {
         "n": len(task),
         "accuracy": float(np.mean(accuracies)),
         "dev_accuracy": float(np.mean(dev_accuracies)),

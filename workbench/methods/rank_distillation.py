@@ -1,13 +1,12 @@
 """E1 of RankEncoder: its ranks of a corpus as targets, and the loss of a student."""
 
-from typing import Any
-
 import numpy as np
 import torch
 
 from workbench.config import CONFIGS, RankEncoderConfig
 from workbench.data import Sentences, load_sentences, own_columns
 from workbench.errors import EncoderError
+from workbench.files import Facts
 from workbench.losses import Scalar, SquareScores, kept_pairs, rank_mse
 from workbench.methods.base import ContrastiveMethod, Inputs, Terms
 from workbench.methods.rank_targets import RankTargets, draw_corpus
@@ -53,7 +52,7 @@ class RankDistillation:
     ) -> Terms:
         """Return contrastive and rank loss, combined as the setting `combination` says (eq. 5)."""
         config = self.config
-        bounds: dict[str, Any] = {"lower": config.lower, "upper": config.upper}
+        bounds: Facts = {"lower": config.lower, "upper": config.upper}
         # lambda_train stands inside the maximum of eq. 5, so it also decides which loss is larger.
         distilled = config.rank_weight * rank_mse(scores, target, **bounds)
         # Of "max" only one term has a gradient in a step: the history says which, and how many
@@ -92,7 +91,7 @@ def load_e1(config: RankEncoderConfig) -> AnyTeacher:
     )
 
 
-def find_e1(config: RankEncoderConfig) -> tuple[str, dict[str, Any]]:
+def find_e1(config: RankEncoderConfig) -> tuple[str, Facts]:
     """Return E1's name, the folder if it is a run of a method, and how the settings read it."""
     name = config.base
     if name in CONFIGS:

@@ -20,11 +20,11 @@ _LAST = ["started", "seconds", "host", "path"]
 # A suite with one of these names has its measure in front: "spearman status".
 _TAKEN = {*_FIRST, *_LAST, "settings", "scores", "facts", "run", "failure", "start"}
 _TAKEN |= {name for each in RUN_CONFIGS.values() for name in each.model_fields}
-# Names of folders that do not tell encoders apart: common ones, digests, commits of the hub, and
-# the modules of a SentenceTransformer.
+# Names of folders that do not tell encoders apart: common ones, digests, commits of the hub, the
+# modules of a SentenceTransformer, and that of the user.
 _COMMON_NAME = re.compile(
     r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?"
-    r"|[0-9a-f]{8,}(-s\d+)?|\d_Transformer"
+    r"|[0-9a-f]{8,}(-s\d+)?|\d_Transformer|.*[/\\]|" + re.escape(Path.home().name)
 )
 # Name, sign, value; only = may have none, or an empty variable of a shell would select all runs.
 _FILTER = re.compile(r"(.+?)\s*(=|(?:!=|<=|>=|<|>)(?=\s*\S))\s*(.*)", re.DOTALL)
@@ -259,7 +259,7 @@ def encoder_name(source: str | Path) -> str:
     for part in reversed(path.parts):
         if not _COMMON_NAME.fullmatch(part):
             return part.rpartition("--")[2] if part.startswith("models--") else part
-    return str(source)
+    return path.name
 
 
 def find_run(name: str, root: AnyPath = "runs") -> Run:

@@ -16,6 +16,7 @@ from workbench.config import BaselineConfig
 from workbench.data import AVERAGES
 from workbench.errors import DataError, SettingError, unknown_name
 from workbench.evaluation import extract_table, per_query_metrics
+from workbench.files import Facts
 from workbench.metrics import (
     RETRIEVAL,
     Interval,
@@ -57,7 +58,7 @@ class _Items(NamedTuple):
     measure: str
     gold: np.ndarray
     scores: pd.DataFrame
-    options: dict[str, Any]
+    options: Facts
 
 
 class _System(NamedTuple):
@@ -220,7 +221,7 @@ def _measure(systems: _Reports, items: _Items, samples: int) -> dict[str, _Syste
     return measured
 
 
-def _score_columns(system: _System, items: _Items) -> dict[str, Any]:
+def _score_columns(system: _System, items: _Items) -> Facts:
     value, low, high = _interval(system.values, system.draws)
     return {
         "measure": items.measure,
@@ -233,9 +234,7 @@ def _score_columns(system: _System, items: _Items) -> dict[str, Any]:
     }
 
 
-def _difference_columns(
-    system: _System, baseline: _System, items: _Items, samples: int
-) -> dict[str, Any]:
+def _difference_columns(system: _System, baseline: _System, items: _Items, samples: int) -> Facts:
     own, other = pair_seeds(system.reports, baseline.reports)
     differences = system.values[own] - baseline.values[other]
     draws = system.draws[own] - baseline.draws[other]

@@ -131,7 +131,7 @@ def write_mteb(run: Run, folder: str | Path) -> list[Path]:
     Raises:
         RunError: The run is not finished, or damaged.
     """
-    method = run.facts()["method"]
+    method = run.config.method
     revision = run.path.name
     place = Path(folder, "results", f"ranking-workbench__{method}", revision)
     model = {"name": f"ranking-workbench/{method}", "revision": revision}
@@ -158,7 +158,7 @@ def write_mteb(run: Run, folder: str | Path) -> list[Path]:
             "hf_subset": "default",
             "languages": ["cmn-Hans" if suite.startswith("zh-") else "eng-Latn"],
         }
-        files.setdefault(place / f"{task}.json", content)["scores"][split] = [scores]
+        files.setdefault(place / f"{Path(task).name}.json", content)["scores"][split] = [scores]
     place.mkdir(parents=True, exist_ok=True)
     for path, content in files.items():
         write_json(path, content)

@@ -167,12 +167,13 @@ def write_trec(source: Any, folder: AnyPath) -> list[Path]:
         lines = lines.sort_values(["query_id", "score", "target_id"], ascending=False)
         lines["rank"] = lines.groupby("query_id").cumcount() + 1
         retrieved = lines.query("score > -inf")
-        files[place / f"{suite}.{tag}.run"] = retrieved[_RUN.split()]
+        name = Path(suite).name  # a suite of somebody else's run may be a path
+        files[place / f"{name}.{tag}.run"] = retrieved[_RUN.split()]
         # Halves upwards, as a grade of 0.5 is one.
         grades = np.floor(lines["gold"].to_numpy(float) + 0.5).astype(int)
         if rounded := int((grades != lines["gold"]).sum()):
             LOG.warning("%s: %d of %d grades were rounded", suite, rounded, len(grades))
-        files[place / f"{suite}.qrels"] = lines.assign(score=grades)[_QRELS.split()]
+        files[place / f"{name}.qrels"] = lines.assign(score=grades)[_QRELS.split()]
     place.mkdir(parents=True, exist_ok=True)
     for path, content in files.items():
         with atomic_write(path) as file:

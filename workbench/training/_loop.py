@@ -14,6 +14,7 @@ from torch import nn
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError, RunError
+from workbench.files import Facts
 from workbench.methods.base import Method
 from workbench.methods.distributed import max_over_processes, process_count, process_rank
 from workbench.printing import LOG, steady_stdout
@@ -159,7 +160,7 @@ def _fit_here(
         return history
 
 
-def _hardware_facts(method: Method) -> dict[str, Any]:
+def _hardware_facts(method: Method) -> Facts:
     device = method.encoder.device
     is_cuda = device.type == "cuda"
     return {

@@ -13,7 +13,7 @@ import numpy as np
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import RunError
-from workbench.files import cache_folder, remove_path
+from workbench.files import Facts, cache_folder, remove_path
 from workbench.printing import LOG
 from workbench.runs import Run, encoder_name, held_lock, run_path
 from workbench.views._style import problem_html
@@ -25,7 +25,7 @@ SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces 
 _BUNDLED = ["english-encoder"]  # the encoders if none is given
 
 
-def label_encoders(encoders: Encoders) -> dict[str, Any]:
+def label_encoders(encoders: Encoders) -> Facts:
     """Return label -> encoder; those of a list get the last telling part of their path.
 
     Equal labels are numbered from 2 on."""
@@ -33,7 +33,7 @@ def label_encoders(encoders: Encoders) -> dict[str, Any]:
         return {str(label): source for label, source in encoders.items()}
     if isinstance(encoders, str | Path):
         encoders = [encoders]
-    labelled = dict[str, Any]()
+    labelled = Facts()
     for source in _BUNDLED if encoders is None else encoders:
         label = name = _name_of(source)
         number = 2

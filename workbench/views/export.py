@@ -24,8 +24,10 @@ _ORDER = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plai
 def write_page(path: str | Path, html: str) -> Path:
     """Write a page, whole or not at all, and return its path without "~"."""
     target = Path(path).expanduser()
+    # Pages are shared: the user's folder is nobody else's business.
+    home = re.escape(str(Path.home()))
     with atomic_write(target) as file:
-        file.write(html)
+        file.write(re.sub(rf"{home}(?<=\w)\b", "~", html))
     return target
 
 

@@ -220,9 +220,14 @@ class LiveCurve:
         It replaces rows of the same or later steps, from before an interruption."""
         earlier = [old for old in self._rows if old["step"] < row["step"]]
         self._rows = [*earlier, row]
-        # A drawing takes about 60 ms, as long as several steps of a small encoder.
+        # A drawing takes about 60 ms, as long as several steps of a small encoder, and longer the
+        # more there is to draw.
         now = time.monotonic()
-        is_due = "dev_spearman" in row or len(self._rows) < 3 or now > self._drawn + 1
+        is_due = (
+            "dev_spearman" in row
+            or len(self._rows) < 3
+            or now > self._drawn + max(1, len(self._rows) / 100)
+        )
         if self._output is not None and is_due:
             self._drawn = now
             # plotly's renderer in JupyterLab draws once and ignores later updates. A new one begins

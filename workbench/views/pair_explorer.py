@@ -12,7 +12,7 @@ import pandas as pd
 
 from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
-from workbench.files import atomic_write, reraise_os_error, set_name
+from workbench.files import Facts, atomic_write, reraise_os_error, set_name
 from workbench.metrics import average_ranks, spearman
 from workbench.views._style import read_part, render, shortened
 from workbench.views.encoders import Encoders, label_encoders, scores_of
@@ -207,7 +207,7 @@ def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
     if scored.empty:
         labels = ", ".join(aligned)
         raise ValueError(f"no pair of {suite} was scored by all of {labels}; score them on one set")
-    columns: dict[str, Any] = {
+    columns: Facts = {
         "pair_id": pairs.pair_id,
         "subset": pairs.subset or "",
         "sentence1": pairs.sentence1,

@@ -17,7 +17,7 @@ from IPython.display import HTML, display
 
 from workbench.config import RUN_CONFIGS, BaselineConfig, TrainingConfig, setting_text
 from workbench.data import describe
-from workbench.files import project_path, set_name
+from workbench.files import Facts, project_path, set_name
 from workbench.metrics import similar_third, spearman
 from workbench.runs import Run
 from workbench.views._style import details
@@ -45,8 +45,9 @@ def runs_by_settings(root: str | Path) -> Runs:
     """
     runs = defaultdict(list)
     for row in finished_rows(root):
-        config = RUN_CONFIGS[row["method"]](**row["settings"])
-        runs[settings_key(config)].append(Run(row["path"]))
+        # A file of its settings may be gone.
+        if key := read_or_warn(row["path"], lambda run: settings_key(run.config)):
+            runs[key].append(Run(row["path"]))
     return dict(runs)
 
 
@@ -56,7 +57,7 @@ def settings_key(config: Config) -> str:
 
 
 @cache
-def read_papers() -> dict[str, dict[str, Any]]:
+def read_papers() -> dict[str, Facts]:
     """Return the .toml of each paper: its name, and the titles of its tables."""
     files = sorted(project_path("data").glob("published/*.toml"))
     return {file.stem: tomllib.loads(file.read_text(encoding="utf-8")) for file in files}

@@ -10,7 +10,7 @@ import pandas as pd
 
 from workbench.errors import DataError, WorkbenchError
 from workbench.evaluation import extract_table
-from workbench.files import set_name
+from workbench.files import Facts, set_name
 from workbench.metrics import (
     FEWEST_TARGETS,
     RETRIEVAL,
@@ -68,7 +68,7 @@ class QueryView:
         """
         if "gold" in scores:
             raise ValueError("'gold' is the name of the gold scores; choose another label")
-        columns: dict[str, Any] = {"target": targets}
+        columns: Facts = {"target": targets}
         reference: Any = gold
         if gold is None:
             reference = next(iter(scores.values()))

@@ -13,7 +13,7 @@ import pandas as pd
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import SettingError, WorkbenchError, unknown_name
-from workbench.files import set_name
+from workbench.files import Facts, set_name
 from workbench.runs import Run, split_common_settings
 from workbench.views._style import framed, problem_html
 from workbench.views._table import Panel, TableWidget, View, dropdown, value_of
@@ -178,7 +178,7 @@ class RunPicker(View):
         return self._tables("scores")
 
     @property
-    def encoders(self) -> dict[str, Any]:
+    def encoders(self) -> Facts:
         """Return label -> encoder for `Why` and `Ask`, labelled as `rankings`.
 
         A run that cannot encode a sentence alone, such as tf-idf or a cross-encoder, is left out.

@@ -12,7 +12,7 @@ import pandas as pd
 
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES, Pairs, dataset_names, load_own_pairs, load_pairs
-from workbench.errors import DataError, RunError, SettingError, unknown_name
+from workbench.errors import DataError, SettingError, WorkbenchError, unknown_name
 from workbench.files import Facts, set_name
 from workbench.metrics import FEWEST_QUERIES, seed_spread
 from workbench.printing import LOG
@@ -241,7 +241,7 @@ def read_or_warn(path: str | Path, read: Callable[..., _T], **options: Any) -> _
     """Return what `read` returns for the run; None, with a warning, if the run cannot be read."""
     try:
         return read(Run(path), **options)
-    except RunError as problem:
+    except WorkbenchError as problem:
         LOG.warning("left out: %s: %s", path, problem)
         return None
 

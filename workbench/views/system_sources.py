@@ -13,6 +13,7 @@ from workbench.data import Pairs, default_suite, load_own_pairs, own_columns, re
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
 from workbench.files import set_name
+from workbench.printing import printable
 from workbench.runs import Run, is_finished, read_row
 from workbench.systems import (
     SystemComparison,
@@ -173,7 +174,8 @@ def comparison_page(path: str | Path, compared: SystemComparison) -> Path:
     """Write a comparison as a page that needs no network, and return its path."""
     title = f"Comparison of {', '.join(compared.scores.reports)}"
     html = comparison_html(compared)
-    page = render("compare.html", title=title, html=html)
+    # A name may have characters that turn the text around it.
+    page = render("compare.html", title=printable(title), html=printable(html))
     return write_page(path, page)
 
 
