@@ -219,3 +219,10 @@ def test_what_cannot_be_replayed_is_launched_and_recorded(
     recorder, text = choose_recorder(world_method(cuda_graphs=True, **settings))
     assert recorder is None
     assert reason in text
+
+
+def test_an_encoder_that_copies_from_the_cpu_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_step, "PACKABLE", ("roberta",))
+    recorder, text = choose_recorder(world_method(cuda_graphs=True))
+    assert recorder is None
+    assert "only BERT and RoBERTa" in text

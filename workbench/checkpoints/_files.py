@@ -19,6 +19,7 @@ from pydantic import (
 
 from workbench.config import PUBLISHED
 from workbench.errors import EncoderError, first_problem
+from workbench.files import Facts
 from workbench.printing import LOG
 
 Modules = list[tuple[str, Path]]  # kind and folder of each
@@ -30,7 +31,7 @@ FLAGS: dict[str, str] = PUBLISHED["flags"]
 # Each pooling as modules of a SentenceTransformer; a mode of FLAGS stands for a Pooling module.
 STEPS: dict[str, list[str]] = PUBLISHED["steps"]
 # The mode of a Pooling module -> the pooling that is this module alone.
-PLAIN_POOLINGS: dict[str, Any] = {
+PLAIN_POOLINGS: Facts = {
     steps[0]: pooling for pooling, steps in STEPS.items() if {*steps} <= {*FLAGS}
 }
 SENTENCE_TRANSFORMER = "SentenceTransformer"
@@ -160,7 +161,7 @@ class OtherFile(BaseModel):
     truncation_side: Literal["right"] = "right"  # an Encoder cuts nothing else
     weight_map: dict[str, str] = {}
     settings: Any = None
-    files: dict[str, dict[str, Any] | None] = {}
+    files: dict[str, Facts | None] = {}
 
 
 _KINDS: dict[str, type[_File]] = {"Pooling": _Pooling, "Dense": DenseFile, "Normalize": _Normalize}
@@ -184,7 +185,7 @@ def read_file(path: Path, kind: Any) -> Any:
         ) from error
 
 
-def _drop_nulls(content: dict[str, Any]) -> dict[str, Any]:
+def _drop_nulls(content: Facts) -> Facts:
     """Drop the keys that are null: the libraries write null for "the default"."""
     return {key: value for key, value in content.items() if value is not None}
 

@@ -10,6 +10,7 @@ import workbench
 from workbench.commands.options import Columns, Notebook, Runs, Words, overrides_of
 from workbench.commands.output import echo
 from workbench.errors import SettingError
+from workbench.files import Facts
 from workbench.printing import steady_stdout
 
 
@@ -119,7 +120,7 @@ def cancel(name: SweepName, runs: Runs = "runs") -> None:
     echo(f"{count} jobs cancelled")
 
 
-def read_words(words: list[str], runs_root: str) -> dict[str, Any]:
+def read_words(words: list[str], runs_root: str) -> Facts:
     """Return the contents of a sweep from its file, or from methods and [METHOD.]KEY=V1,V2.
 
     Values are separated as in YAML and read as by `workbench run`: suites=[a,b],[a] are two lists.

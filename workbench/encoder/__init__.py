@@ -1,6 +1,6 @@
 """Sentence encoders, loaded and saved as AutoModel and SentenceTransformer do."""
 
-from workbench.encoder._attention import fast_dropout as fast_dropout
+from workbench.encoder._attention import PACKABLE as PACKABLE, fast_dropout as fast_dropout
 from workbench.encoder._cross import CrossEncoder as CrossEncoder
 from workbench.encoder._frozen import FrozenEncoder as FrozenEncoder, load_encoder as load_encoder
 from workbench.encoder._hardware import pinned as pinned, to_device as to_device

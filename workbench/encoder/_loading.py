@@ -41,9 +41,10 @@ from workbench.checkpoints import (
 from workbench.encoder._tokens import token_ids
 from workbench.encoder._trial import TRIED, reads_padding, refuse
 from workbench.errors import EncoderError
+from workbench.files import Facts
 from workbench.printing import LOG
 
-_LOCAL: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+_LOCAL: Facts = {"trust_remote_code": False, "local_files_only": True}
 _COPY = "copy it again (a clone needs `git lfs pull`)"
 # Transformers lists these with the causal models alone, though without `is_decoder` they read both
 # ways.

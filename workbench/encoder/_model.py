@@ -46,6 +46,7 @@ from workbench.encoder._tokens import (
 )
 from workbench.encoder._vectors import number_sentences, require_finite
 from workbench.errors import EncoderError, did_you_mean
+from workbench.files import Facts
 from workbench.losses import Embeddings, Scores, Vectors, full_precision
 from workbench.printing import LOG
 
@@ -425,7 +426,7 @@ class Encoder(nn.Module):
             vectors = functional.normalize(vectors, dim=1)
         return vectors[0] if is_one else vectors
 
-    def _padded_batch(self, rows: TokenRows, skipped: int, index: np.ndarray) -> dict[str, Any]:
+    def _padded_batch(self, rows: TokenRows, skipped: int, index: np.ndarray) -> Facts:
         """Return the batch of these rows; `skipped` tokens of each are left out of its mean."""
         multiple = MULTIPLES.get(self.device.type, 1)
         batch = rows.batch(index, multiple=multiple, most=self.max_seq_length)

@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast
 
 from workbench.errors import EncoderError
+from workbench.files import Facts
 
 # Sentences tokenised at a time: enough for every thread, few enough to stay in the cache.
 _CHUNK = 2048
@@ -45,7 +46,7 @@ class TokenRows:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def batch(self, rows: Rows, *, multiple: int = 1, most: int | None = None) -> dict[str, Any]:
+    def batch(self, rows: Rows, *, multiple: int = 1, most: int | None = None) -> Facts:
         """Return input_ids, attention_mask [n, l] and lengths (a list), padded on the right.
 
         l is a multiple of `multiple`, but at most `most`.

@@ -97,7 +97,7 @@ class RankMixture:
         if similarity == "gaussian":
             # The symmetric root of the covariance C: (C^(1/2) a) . (C^(1/2) b) = a' C b.
             covariance = corpus_covariance(self.corpus.rows)
-            values, vectors = torch.linalg.eigh(covariance.double().cpu())
+            values, vectors = torch.linalg.eigh(covariance.cpu().double())
             root = (vectors * values.clamp_min(0).sqrt()) @ vectors.T
             self.root = root.float().to(self.corpus.rows.device)
         # Rank vectors are as wide as the corpus: 100,000 sentences leave 335 rows in a block.
@@ -144,7 +144,7 @@ class RankMixture:
         pairs_at_a_time = max(1, self._block_rows // 2)
         blocks = [self._pair_parts(vectors, pairs) for pairs in index.split(pairs_at_a_time, dim=1)]
         cosine, ranked = (
-            torch.cat(part).double().cpu().numpy() for part in zip(*blocks, strict=True)
+            torch.cat(part).cpu().double().numpy() for part in zip(*blocks, strict=True)
         )
         return cosine, ranked
 
@@ -205,8 +205,9 @@ def rank_premise(
     """
     mixture = RankMixture(embed, corpus, weight=1.0, device=device)
     vectors = embed(list(sentences), 64).to(device)
-    embeddings = vectors.double().cpu().numpy()
-    rank_rows = mixture.rank_part(vectors).double().cpu().numpy()
+    # On the CPU: Apple's GPUs have no float64.
+    embeddings = vectors.cpu().double().numpy()
+    rank_rows = mixture.rank_part(vectors).cpu().double().numpy()
     measured = {"uniformity": [uniformity(embeddings), uniformity(rank_rows)]}
     parts = mixture.parts(pairs.sentence1, pairs.sentence2)
     measured[f"Spearman x 100, {pairs.name}"] = [

@@ -1,7 +1,6 @@
 """The terms of RankCSE: consistency of the two views, and the ranking of the teachers."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -9,6 +8,7 @@ from torch import Tensor
 
 from workbench import losses
 from workbench.config import RankCSEConfig
+from workbench.files import Facts
 from workbench.losses import Scalar, SquareScores
 from workbench.methods.base import ContrastiveMethod, Inputs, Terms, named_loss
 from workbench.methods.distributed import gather_rows
@@ -182,7 +182,7 @@ class TeacherLists:
         name = _LOSSES.get(self.config.ranking, self.config.ranking)
         return named_loss(name, self._loss_values(), student, teacher)
 
-    def _loss_values(self) -> dict[str, Any]:
+    def _loss_values(self) -> Facts:
         """Return the values of the arguments that listwise losses may take."""
         config = self.config
         student_tau = config.student_temperature

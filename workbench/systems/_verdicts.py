@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbench.files import Facts
 from workbench.metrics import FEWEST_QUERIES, MEASURE_TITLES, RETRIEVAL
 from workbench.systems._scores import SystemScores
 
@@ -66,7 +67,7 @@ class SystemComparison:
         rows: Any = self.table[self.table["difference"].notna()]
         return [self._verdict(row) for row in rows.to_dict("records")]
 
-    def _verdict(self, row: dict[str, Any]) -> str:
+    def _verdict(self, row: Facts) -> str:
         name = f"{row['system']} and {self.baseline} on {row['suite']}"
         points = f"{100 * row['difference']:+.1f}"
         interval = f"{100 * row['difference_low']:.1f} to {100 * row['difference_high']:.1f}"

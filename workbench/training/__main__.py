@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from datetime import timedelta
 
 import torch
 from torch.distributed.elastic.multiprocessing.errors import record
@@ -24,7 +25,9 @@ def train_run(path: str) -> None:
     on_gpu = torch.cuda.is_available() and config.device != "cpu"
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
+    # The first process measures dev alone, which may take longer than NCCL's ten minutes.
+    backend = "nccl" if on_gpu else "gloo"
+    torch.distributed.init_process_group(backend, timeout=timedelta(days=1))
     # The process that started these has released the run: if it dies, these continue, and no other
     # may join them. The name keeps the lock until the end.
     _lock = lock_run(run.path) if torch.distributed.get_rank() == 0 else None

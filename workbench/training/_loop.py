@@ -83,6 +83,7 @@ def fit(
     if run and run.finished:
         LOG.info("%s is finished: its encoder is used as it is", run.path)
     elif method.config.num_processes > 1 and process_count() == 1:
+        torch.cuda.empty_cache()  # of what the suites took; the first process has the same GPU
         fit_in_processes(method.config, dev, run, callbacks, quiet=quiet)
     else:
         mode = torch.get_deterministic_debug_mode()  # which training sets, for this process

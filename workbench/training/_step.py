@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from workbench.encoder import pinned, to_device
+from workbench.encoder import PACKABLE, pinned, to_device
 from workbench.methods.base import Batch, Method, Terms
 from workbench.printing import LOG
 from workbench.training._plan import Plan
@@ -203,10 +203,11 @@ def choose_recorder(method: Method) -> tuple[Recorder | None, str]:
     if not config.cuda_graphs:
         return None, "launched one by one"
     hindrances = {
-        "fp16 reads a value to decide on the update": encoder.training_precision == "fp16",
+        "fp16 was not tried": encoder.training_precision == "fp16",
         "there are several processes": config.num_processes > 1,
         "batches are read in chunks": bool(config.mini_batch_size or config.mini_batch_tokens),
-        "the encoder reads padding": encoder.reads_padding,
+        # Others copy from the CPU, or wait for the device, in their forward pass.
+        "only BERT and RoBERTa are recorded": encoder.backbone.config.model_type not in PACKABLE,
     }
     for hindrance, holds in hindrances.items():
         if holds:

@@ -12,6 +12,7 @@ from typing import Any
 import plotly.graph_objects as go
 import plotly.io as pio
 
+from workbench.files import Facts
 from workbench.views._style import GREY, read_part, shortened
 
 # Of every figure, beside plotly's simple_white.
@@ -77,7 +78,7 @@ def figure_text(figure: Mapping[str, Any]) -> str:
 
 
 @cache
-def figure_theme() -> dict[str, Any]:
+def figure_theme() -> Facts:
     """Return plotly's simple_white with our colours, on the paper of the page."""
     theme = pio.templates["simple_white"].to_plotly_json()
     theme["layout"] |= _LAYOUT
