@@ -167,7 +167,7 @@ def write_trec(source: Any, folder: AnyPath) -> list[Path]:
         lines = lines.sort_values(["query_id", "score", "target_id"], ascending=False)
         lines["rank"] = lines.groupby("query_id").cumcount() + 1
         retrieved = lines.query("score > -inf")
-        name = Path(suite).name  # a suite of somebody else's run may be a path
+        name = Path(str(suite)).name  # a suite of somebody else's run may be a path
         files[place / f"{name}.{tag}.run"] = retrieved[_RUN.split()]
         # Halves upwards, as a grade of 0.5 is one.
         grades = np.floor(lines["gold"].to_numpy(float) + 0.5).astype(int)
