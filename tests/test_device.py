@@ -194,6 +194,12 @@ def test_what_waits_is_noticed(monkeypatch: pytest.MonkeyPatch, build: Any) -> N
         take_watched_step(build("rankcse", {}))
 
 
+def compiled(function: Any) -> Any:
+    """Return a function that raises at its call if it is not one graph."""
+    torch._dynamo.reset()
+    return torch.compile(function, backend="aot_eager", fullgraph=True)
+
+
 # A remark of torch about "meta" under aot_eager, which has nothing to do with graphs.
 @pytest.mark.filterwarnings("ignore:.*an autograd kernel was not registered:UserWarning")
 @pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0:RuntimeWarning")
@@ -201,9 +207,8 @@ def test_what_waits_is_noticed(monkeypatch: pytest.MonkeyPatch, build: Any) -> N
     ("name", "form"), COMPILED, ids=lambda value: value if isinstance(value, str) else None
 )
 def test_forward_and_loss_are_one_graph(build: Any, name: str, form: dict[str, Any]) -> None:
-    method, compiler = build(name, form), {"backend": "aot_eager", "fullgraph": True}
-    torch._dynamo.reset()
-    terms = torch.compile(method, **compiler)(to_device(method.collate(range(8)), META))
+    method = build(name, form)
+    terms = compiled(method)(to_device(method.collate(range(8)), META))
     assert terms.keys() == method(to_device(method.collate(range(8)), META)).keys()
 
 
@@ -223,9 +228,7 @@ def test_forward_and_loss_are_one_graph(build: Any, name: str, form: dict[str, A
 )
 def test_a_loss_is_one_graph(loss: Any, shape: tuple[int, ...]) -> None:
     scores, others = torch.rand(2, *shape, device=META)
-    torch._dynamo.reset()
-    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
-    assert compiled(scores, others).shape == ()
+    assert compiled(loss)(scores, others).shape == ()
 
 
 @pytest.mark.parametrize("kinds", [1, 3, None])

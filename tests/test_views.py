@@ -155,7 +155,7 @@ def test_a_page_of_pairs_has_one_table_for_each_query_and_folds_all_but_the_firs
 
 def test_a_page_does_not_name_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     home = tmp_path / "jane"
-    monkeypatch.setattr(Path, "home", lambda: home)
+    monkeypatch.setattr("workbench.views.export.HOME", str(home))
     page = write_page(tmp_path / "page.html", f"{home}/scores.csv, {home}t/scores.csv")
     assert page.read_text(encoding="utf-8") == f"~/scores.csv, {home}t/scores.csv"
 

@@ -21,7 +21,7 @@ from workbench.data import (
 from workbench.errors import DataError, RunError, SettingError
 from workbench.files import project_path
 from workbench.printing import LOG, steady_stdout
-from workbench.runs import AnyPath, Facts, Run, finished_run, lock_run
+from workbench.runs import AnyPath, Facts, Run, finished_run, lock_run, root_of_needed
 
 # Environment of a kernel. cuBLAS reads its setting at its first product, too late to be set in a
 # notebook.
@@ -58,7 +58,7 @@ def run(config: TrainingConfig, runs_root: AnyPath = "runs", *, quiet: bool = Fa
     if finished := finished_run(config, runs_root):
         return finished
     check_settings(config)
-    root = getattr(config, "base_root", None) or str(runs_root)
+    root = str(root_of_needed(config, runs_root))
     for needed in config.runs_needed:
         run(needed, root, quiet=quiet)
         config = config.model_copy(update={"base_root": root})

@@ -20,6 +20,8 @@ from pydantic_core import to_json
 from workbench.errors import RunError
 
 Facts = dict[str, Any]  # names and values of any type
+# The user's folder; "~" if there is none, as in some containers, where Path.home() is an error.
+HOME = os.path.expanduser("~")  # noqa: PTH111
 PACKAGE = Path(__file__).resolve().parent
 # The endings of a user's own data files.
 _ENDINGS = (

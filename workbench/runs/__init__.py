@@ -23,5 +23,6 @@ from workbench.runs._run import (
     lock_run as lock_run,
     read_json as read_json,
     read_stored_table as read_stored_table,
+    root_of_needed as root_of_needed,
     run_path as run_path,
 )

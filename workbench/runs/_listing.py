@@ -10,9 +10,18 @@ import pandas as pd
 
 from workbench.config import ALIASES, RUN_CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
-from workbench.files import remove_path, reraise_os_error
+from workbench.files import HOME, remove_path, reraise_os_error
 from workbench.printing import LOG
-from workbench.runs._run import BEFORE, NAME, AnyPath, Facts, Run, held_lock, run_path
+from workbench.runs._run import (
+    BEFORE,
+    NAME,
+    AnyPath,
+    Facts,
+    Run,
+    held_lock,
+    root_of_needed,
+    run_path,
+)
 
 # Columns in front of the suites, and after them.
 _FIRST = ["method", "profile", "seed", "digest", "status", "changed"]
@@ -24,7 +33,7 @@ _TAKEN |= {name for each in RUN_CONFIGS.values() for name in each.model_fields}
 # modules of a SentenceTransformer, and that of the user.
 _COMMON_NAME = re.compile(
     r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?"
-    r"|[0-9a-f]{8,}(-s\d+)?|\d_Transformer|.*[/\\]|" + re.escape(Path.home().name)
+    r"|[0-9a-f]{8,}(-s\d+)?|\d_Transformer|.*[/\\]|" + re.escape(Path(HOME).name)
 )
 # Name, sign, value; only = may have none, or an empty variable of a shell would select all runs.
 _FILTER = re.compile(r"(.+?)\s*(=|(?:!=|<=|>=|<|>)(?=\s*\S))\s*(.*)", re.DOTALL)
@@ -315,9 +324,9 @@ def needed_by(*roots: AnyPath) -> dict[Path, list[Path]]:
                 path = path.parent if path.name == "encoder" else path
                 # If all runs were moved, the recorded place is the former one.
                 paths |= {path, root.joinpath(*path.parts[-2:])}
-            base_root = getattr(config, "base_root", None) or root
+            places = (root, root_of_needed(config, root))
             for needed in config.runs_needed:
-                paths |= {run_path(needed, place).resolve() for place in (root, base_root)}
+                paths |= {run_path(needed, place).resolve() for place in places}
         for path in paths - {folder}:
             needs.setdefault(path, []).append(folder)
     return needs

@@ -88,6 +88,11 @@ def run_path(config: RunConfig, runs_root: AnyPath = "runs") -> Path:
     return Path(runs_root).expanduser() / config.method / f"{config.digest()}-s{config.seed}"
 
 
+def root_of_needed(config: RunConfig, runs_root: AnyPath) -> AnyPath:
+    """Return the folder of the runs that `config` needs: its `base_root`, or that of the run."""
+    return getattr(config, "base_root", None) or runs_root
+
+
 def finished_run(config: RunConfig, runs_root: AnyPath = "runs") -> "Run | None":
     """Return the run of `config`, or None if it is not finished.
 
@@ -121,7 +126,7 @@ def _contents_here(config: RunConfig, runs_root: AnyPath) -> dict[str, str]:
             for part in TRANSFER.get(name, {"": name}).values():
                 if checksum := checksum_here(part):
                     contents[part] = checksum
-    root = getattr(config, "base_root", None) or runs_root
+    root = root_of_needed(config, runs_root)
     for needed in config.runs_needed:
         path = run_path(needed, root)
         if is_finished(path):

@@ -16,8 +16,7 @@ def metrics_of(source: Any) -> Facts:
     """Return the metrics of a `Report`, or of a `Run`, which reads them."""
     if isinstance(source, Report):
         return source.metrics
-    metrics: Facts = source.metrics()
-    return metrics
+    return source.metrics()
 
 
 @dataclass(frozen=True, eq=False)

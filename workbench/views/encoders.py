@@ -33,7 +33,7 @@ def label_encoders(encoders: Encoders) -> Facts:
         return {str(label): source for label, source in encoders.items()}
     if isinstance(encoders, str | Path):
         encoders = [encoders]
-    labelled = Facts()
+    labelled = {}
     for source in _BUNDLED if encoders is None else encoders:
         label = name = _name_of(source)
         number = 2
