@@ -48,6 +48,7 @@ $(VENV):
 
 # --no-compile: Python compiles a module when it first loads it, and most of them it never loads.
 $(VENV)/ready: pyproject.toml constraints.txt | $(VENV)
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || (echo "$(PYTHON) is not Python 3.11 or newer: name one, as in make PYTHON=python3.13 demo"; exit 1)
 	@echo "Creating $(VENV): about 5 minutes and 2 GB, mostly torch (with CUDA several GB more); pip prints nothing meanwhile."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip

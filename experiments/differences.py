@@ -2,6 +2,7 @@
 forest, for the tables of docs/results.md."""
 
 from html import escape
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -22,10 +23,14 @@ SEEDS_ONLY = "†"
 
 
 class Difference(NamedTuple):
-    """The differences of each seed or start, and these [seeds, draws] under resamples of pairs."""
+    """The differences of each seed or start, and these [seeds, draws] under resamples of pairs.
+
+    rounding: By how much the true values may differ from those that were kept.
+    """
 
     values: np.ndarray
     draws: np.ndarray | None = None
+    rounding: float = 0.0
 
     @property
     def interval(self) -> Interval:
@@ -44,8 +49,15 @@ class Difference(NamedTuple):
 
     @property
     def p(self) -> float:
-        """Return the level at which the interval ends at 0; nan for one seed."""
-        return hierarchical_p(self.values, () if self.draws is None else self.draws)
+        """Return the level at which the interval ends at 0, the largest that rounding allows.
+
+        nan for one seed.
+        """
+        draws = () if self.draws is None else self.draws
+        if not self.rounding:
+            return hierarchical_p(self.values, draws)
+        corners = product((-self.rounding, self.rounding), repeat=len(self.values))
+        return max(hierarchical_p(self.values + corner, draws) for corner in corners)
 
     @property
     def smallest(self) -> float:
@@ -94,8 +106,14 @@ def difference(
     values = (first[column] - second[column]).dropna()
     if "difference" in table and column == "average" and not len(values):
         # Of some rows only the difference to SimCSE was kept.
-        subtracted = 0 if base == "SimCSE" else second["difference"]
-        values = (first["difference"] - subtracted).dropna()
+        values = first["difference"]
+        rounding = rounding_of(values)
+        if base != "SimCSE":
+            values = values - second["difference"]
+            rounding += rounding_of(second["difference"])
+        values = values.dropna()
+        if len(values):
+            return Difference(values.to_numpy(), rounding=rounding)
     if not len(values):
         return None
     kept = first["resampled"].dropna().index.intersection(second["resampled"].dropna().index)
@@ -106,6 +124,14 @@ def difference(
         for side in (first, second)
     ]
     return Difference(values.to_numpy(), np.subtract(*drawn))
+
+
+def rounding_of(values: pd.Series) -> float:
+    """Return half of the last decimal that all of these values were kept to; 0 from the third."""
+    for decimals in range(3):
+        if (values - values.round(decimals)).abs().max() < 1e-9:
+            return 0.5 * 10**-decimals
+    return 0.0
 
 
 def adjusted_p(rows: list[Row]) -> dict[int, float]:

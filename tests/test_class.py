@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from typer.testing import CliRunner
@@ -247,6 +248,31 @@ def test_the_interval_of_the_board_narrows_in_order_of_finishing(students: Path)
     # Student's t with one degree of freedom.
     half = 12.706 * runs["score"].std() / 2**0.5
     assert runs["high"][1] - runs["mean"][1] == pytest.approx(half, rel=1e-4)
+
+
+def test_a_folder_that_is_handed_in_twice_counts_once(students: Path):
+    before = views.read_board(students, SUITE)
+    again = Path(
+        shutil.copytree(students / "anna" / "my-notebooks", students / "anna" / "copy (1)")
+    )
+    shutil.copytree(students / "anna" / "runs", again / "runs")
+    sheet = again / "answers.csv"
+    for name in ("n-Copy1", "n (2)"):
+        sheet.write_text(f"{sheet.read_text()}later,Anna,{name},2. Zero,1,0,\n")
+    board = views.read_board(students, SUITE)
+    expected = before.answers.copy()
+    expected.loc[expected["folder"] == "anna", "n 2. Zero"] = "✓ try 1"
+    pd.testing.assert_frame_equal(board.answers, expected)
+    pd.testing.assert_frame_equal(board.runs, before.runs)
+    assert board.notes == before.notes
+
+
+def test_the_folder_of_a_run_alone_takes_no_run_of_others(students: Path):
+    (run,) = (students / "ben" / "runs" / "simcse").iterdir()
+    shutil.copytree(run, students / "dan" / run.name)
+    board = views.read_board(students, SUITE)
+    assert board.runs["student"].tolist() == ["ben", "anna"]
+    assert f"no finished run with scores on {SUITE}: cleo, dan, eva" in board.notes
 
 
 def test_the_board_is_printed_and_written_as_a_page(students: Path):

@@ -544,7 +544,7 @@ def test_every_command_that_reads_a_file_takes_its_columns(
     for words in commands:
         assert call(*words) in (1, 2), words
         shown = capsys.readouterr()
-        assert f"--columns {columns.replace('points', 'NAME')}" in shown.out + shown.err
+        assert f'--columns "{columns.replace("points", "NAME")}"' in shown.out + shown.err
         assert call(*words, "--columns", columns) == 0, words
     with pytest.raises(ZeroDivisionError):
         workbench.commands.training.run("cosent", settings, columns=columns, notebook=False)
@@ -611,8 +611,11 @@ def test_a_look_opens_lab_on_its_notebook_and_keeps_a_changed_one(
     first.rename(tmp_path / f"{one}.ipynb")
     first = tmp_path / f"{one}.ipynb"
     assert call("look", "english-encoder") == 2
-    assert "was written for other encoders or data; rename it" in capsys.readouterr().err
+    assert "was written for other encoders or data, or is no notebook" in capsys.readouterr().err
     assert (first.read_text(encoding="utf-8"), opened) == (changed, [])
+    first.write_text("half a noteb", encoding="utf-8")
+    assert call("look", "english-encoder") == 2
+    assert (first.read_text(encoding="utf-8"), opened) == ("half a noteb", [])
 
 
 def test_runs_outside_the_folder_of_runs_are_removed_with_every_byte(

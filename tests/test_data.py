@@ -190,6 +190,8 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         "query,pos,neg\na,\"['b', 'c']\",\"['d']\"\n",
         "pos has lists that are written as text",
     ),
+    "bytes.csv": (f"{HEADER}b'a plane',b'an air plane',1\n", "sentence1 has lists .*or bytes"),
+    "dictionaries.csv": (f"{HEADER}{{'text': 'a'}},{{'text': 'b'}},1\n", "or dictionaries"),
     "ids.csv": (
         "question_id,question,answer\n1001,a,b\n1002,c,d\n",
         "score is larger for closer texts .*score=NAME",
@@ -213,7 +215,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     ),
     "half known.csv": (
         "Query,Product,Brand,Relevance\na,b,c,1\n",
-        "sentence1 = Query.*--columns sentence1=Query,sentence2=",
+        "sentence1 = Query.*--columns .sentence1=Query,sentence2=",
     ),
     "header twice.csv": (
         f"{HEADER}a,b,1\n{HEADER}",
@@ -278,6 +280,9 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         "The boat leaves,The ship departs,4\nA cook,A chef,5\n",
         "reads as a header or a table",
     ),
+    "quoted.txt": ('"a b","c d"\n"e f","g h"\n', "reads as a header or a table"),
+    "of R.txt": ('"1" "a b" "c d" 4.5\n"2" "e f" "g h" 1\n', "reads as a header or a table"),
+    "lists.txt": ('["a b", "c d"]\n["e f", "g h"]\n', "reads as a header or a table"),
     "objects.txt": ('{"text": "a b"}\n{"text": "c d"}\n', "reads as a header or a table"),
     "names.txt": ("anchor,positive,negative\na,b,c\n", "reads as a header or a table"),
     "some mac.csv": (f"{HEADER}a,b\rc,1\nd,e,2\n", "line 2: score is '', not a finite number"),
@@ -398,7 +403,30 @@ PROSE = [
     ["\tIndented text", "\tMore of it\t", "And a third line"],
     ["你好,世界", "今天天气很好,我们去公园吧"],
     ["Well,yes", "No"],
+    ['"Yes," she said.', '"Go," he said, "and wait."', "They went."],
 ]
+
+
+def test_lines_between_two_quotes_of_a_single_column_stay_apart(tmp_path: Path) -> None:
+    path = tmp_path / "dialogue.tsv"
+    path.write_text('sentence\n"I will go.\nHe waited.\nThen he left."\n')
+    assert load_sentences(path).sentences == ['"I will go.', "He waited.", 'Then he left."']
+
+
+def test_an_empty_label_is_no_label(tmp_path: Path) -> None:
+    path = tmp_path / "classes.csv"
+    rows = ["a,b,entailment", "c,d,", "e,f,contradiction"]
+    path.write_text("\n".join(["premise,hypothesis,label", *rows, ""]))
+    assert load_pairs(path).sentence1 == ["a", "e"]
+
+
+def test_parts_of_a_file_with_zero_bytes_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "web.jsonl"
+    rows = [{"text": f"sentence {number} with a\0b"} for number in range(40)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    parts = write_split(split(load_sentences(path)), tmp_path)
+    texts = [text for part in parts for text in load_sentences(part).sentences]
+    assert "sentence 7 with a b" in texts
 
 
 def test_ordinary_sentences_in_a_text_file_are_no_table(tmp_path: Path) -> None:
@@ -546,7 +574,7 @@ def test_the_kind_follows_from_the_columns_and_empty_sentences_are_kept(tmp_path
     trained: Any = load_training(training(str(path)))
     assert trained.sentences == ["a", "b"]
     assert "not read: category" in trained.source
-    with pytest.raises(DataError, match="mr holds labelled, not sentences"):
+    with pytest.raises(DataError, match="mr holds labelled sentences"):
         load_training(training("mr"))
     (tmp_path / "my sentences.txt").write_bytes(b"one\r\ntwo\twords\n\nthree")
     assert load_sentences(tmp_path / "my sentences.txt").sentences == [
@@ -661,7 +689,7 @@ def test_a_number_of_an_unknown_name_is_no_score(number: str, texts: str, tmp_pa
     path = tmp_path / "loose.csv"
     path.write_text(f"{texts},{number}\na cat,a cat,0\na cat,it rains,7.5\n")
     first, second = texts.split(",")
-    remedy = f"columns sentence1={first},sentence2={second},score=NAME"
+    remedy = f"columns .sentence1={first},sentence2={second},score=NAME"
     with pytest.raises(DataError, match=f"a score is larger for closer texts.*{remedy}"):
         load_pairs(path)
     assert load_pairs(path, columns=parse_columns(remedy.split()[1].replace("NAME", number)))
@@ -683,7 +711,7 @@ def test_doubtful_columns_are_refused_with_the_options_that_name_them(
     path = tmp_path / "loose.csv"
     path.write_text(table)
     (problem,) = unusable(check([str(path)]))
-    assert f"give --columns {options} or other names" in problem
+    assert f'give --columns "{options}" or other names' in problem
     assert "damaged" not in str(check([str(path)]))
     if "n,m" in table or "NAME" not in options:
         assert len(load_data(path, columns=parse_columns(options.replace("NAME", "n")))) == 2

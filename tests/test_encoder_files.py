@@ -493,10 +493,23 @@ def test_the_length_in_the_files_of_a_saved_encoder_may_be_changed(
 ) -> None:
     Encoder.from_pretrained(plain, "mean", **FP32).save(tmp_path / "ours")
     edit(tmp_path / "ours" / CUTS, max_seq_length=5)
+    assert "cuts at 5 tokens and tokenizer_config.json at 40" in refusal(tmp_path / "ours")
+    edit(tmp_path / "ours" / "tokenizer_config.json", model_max_length=5)
     encoder = Encoder.from_pretrained(tmp_path / "ours", **FP32)
     assert encoder.max_seq_length == 5
     theirs = embed(tmp_path / "ours", normalize_embeddings=True)
     assert largest_difference(encoder.encode(SENTENCES), theirs) < TOLERANCE
+
+
+def test_a_prompt_must_leave_room_for_a_sentence_in_training(plain: Path, tmp_path: Path) -> None:
+    modules = [Transformer(str(plain)), Pooling(32, "mean")]
+    prompts = {"query": "the cat sleeps on the old boat and sings: "}
+    SentenceTransformer(
+        modules=modules, prompts=prompts, default_prompt_name="query", device="cpu"
+    ).save_pretrained(str(tmp_path / "theirs"))
+    assert Encoder.from_pretrained(tmp_path / "theirs", **FP32).dimension
+    with pytest.raises(EncoderError, match=r"the prompt 'the cat .* alone has .* or more"):
+        Encoder.from_pretrained(tmp_path / "theirs", train_length=8, **FP32)
 
 
 def test_a_module_over_a_refused_similarity_is_kept_if_pooling_is_named(
@@ -516,6 +529,15 @@ def test_files_of_modules_are_fetched_from_the_hub_whatever_their_folder_is_call
     others = ["pytorch_model.bin", "0_BERT/pytorch_model.bin", "onnx/model.onnx", "modeling.py"]
     fetched = filter_repo_objects([name, *others], allow_patterns=_find._HUB_FILES)
     assert [*fetched] == [name]
+
+
+@pytest.mark.parametrize(
+    "name", ["bpe.codes", "query_0_Transformer/model.safetensors", "chat_template.jinja"]
+)
+def test_files_that_sentence_transformer_reads_are_fetched(name: str) -> None:
+    patterns = [*_find._HUB_FILES, *_find._ST_FILES]
+    others = ["onnx/model_qint8_arm64.onnx", "modeling.py", "openvino/openvino_model.xml"]
+    assert [*filter_repo_objects([name, *others], allow_patterns=patterns)] == [name]
 
 
 def test_an_unknown_model_type_is_one_line_also_for_sentence_transformer(

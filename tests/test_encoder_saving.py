@@ -16,7 +16,7 @@ from sentence_transformers.base.modules import Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling
 from tiny_checkpoints import POSITIONS, WORDS, tiny_architecture, tiny_checkpoint, tiny_sentences
 from torch.testing import assert_close
-from transformers import AutoModel
+from transformers import AutoModel, AutoTokenizer
 
 from workbench.checkpoints import STEPS
 from workbench.encoder import Encoder, _saving
@@ -107,6 +107,27 @@ def test_length_and_case_are_those_of_a_sentence_transformers_files(
         ours = Encoder.from_pretrained(saved_in)
         assert (ours.max_seq_length, ours.train_length, theirs.max_seq_length) == (8, 8, 8)
         assert_close(ours.encode(sentences), expected, **TOLERANCE)
+
+
+def test_case_is_kept_by_a_tokenizer_that_makes_its_own_normalizer(tmp_path: Path) -> None:
+    """BertTokenizer reads its vocabulary from tokenizer.json, and no normalizer."""
+    start = tiny_checkpoint(tmp_path / "start")
+    words = sorted(AutoTokenizer.from_pretrained(start).get_vocab())
+    cased = transformers.BertTokenizer(
+        vocab={w: i for i, w in enumerate(words)}, do_lower_case=False
+    )
+    cased.save_pretrained(start)
+    folder = written_by_them(start, tmp_path / "theirs")
+    cuts = folder / "sentence_bert_config.json"
+    cuts.write_text('{"max_seq_length": 8, "do_lower_case": true}')
+    first = Encoder.from_pretrained(folder)
+    first.save(tmp_path / "ours")
+    again = Encoder.from_pretrained(tmp_path / "ours")
+    again.save(tmp_path / "twice")
+    sentences = [sentence.upper() for sentence in SENTENCES]
+    for one in (again, Encoder.from_pretrained(tmp_path / "twice")):
+        assert_close(one.encode(sentences), first.encode(sentences), **TOLERANCE)
+        assert_close(one.encode(SENTENCES), one.encode(sentences), **TOLERANCE)
 
 
 FOREIGN: dict[str, dict[str, Any]] = {

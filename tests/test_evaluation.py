@@ -89,7 +89,7 @@ def test_spearman_is_over_all_pairs_unless_asked_by_subset_of_sentences_embedded
         ] == pytest.approx(expected)
 
 
-def test_the_average_of_the_seven_exists_only_with_all_seven():
+def test_the_average_of_the_seven_exists_only_with_all_seven(monkeypatch: pytest.MonkeyPatch):
     generator = np.random.default_rng(2)
     suites = {name: pairs(list(generator.uniform(0, 5, 20)), name=name) for name in SEVEN_STS}
     metrics = evaluate(by_letters, suites).metrics
@@ -103,6 +103,10 @@ def test_the_average_of_the_seven_exists_only_with_all_seven():
     assert evaluate(by_letters, made).metrics["sts-average"]["n"] == 20, "a suite may have its name"
     with pytest.raises(DataError, match="rename its file"):
         evaluate(by_letters, dict.fromkeys((*SEVEN_STS, "sts-average"), made["sts-average"]))
+    loaded = dict.fromkeys((*SEVEN_STS, "sts-average"), made["sts-average"])
+    monkeypatch.setattr("workbench.evaluation._evaluate.load_suites", lambda names: loaded)
+    with pytest.raises(DataError, match="rename its file"):
+        evaluate(by_letters, [*SEVEN_STS, "sts-average.csv"])
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,17 @@ def test_they_are_evaluated_and_asked(tmp_path: Path) -> None:
         assert len(answer) == 2
 
 
+def test_cached_embeddings_follow_the_configuration_of_sentence_transformer(tmp_path: Path) -> None:
+    folder = write("BERT", tmp_path)
+    path = folder / "config.json"
+    prints = []
+    for activation in ("gelu", "gelu", "relu"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"hidden_act": activation}))
+        teacher = teachers.load_teacher(f"st:{folder}", device="cpu")
+        prints.append(teachers.fingerprint(teacher))
+    assert prints[0] == prints[1] != prints[2]
+
+
 def test_sentence_transformer_computes_in_fp32_and_has_its_own_pooling(tmp_path: Path) -> None:
     folder = write("BERT", tmp_path)
     path = folder / "config.json"

@@ -163,7 +163,7 @@ def test_a_run_belongs_to_one_process_at_a_time(tmp_path: Path, monkeypatch: pyt
     run = Run.open(config(), tmp_path)
     assert held_lock(run.path)
     Run.open(config(), tmp_path)  # the cell of a notebook once more
-    holder = (run.path / ".lock").read_text()
+    holder = (run.path / ".lock.owner").read_text()
     assert holder.startswith(f"process {os.getpid()} on ")
     assert holder.endswith("the kernel of /home/me/mine.ipynb")
     run.release()
@@ -176,6 +176,11 @@ def test_a_run_belongs_to_one_process_at_a_time(tmp_path: Path, monkeypatch: pyt
                 attempt()
         assert held_lock(run.path)
     assert not held_lock(run.path)
+    # On Windows nobody else can read a locked file, and a full disk keeps no owner.
+    with hold_lock(run.path):
+        (run.path / ".lock.owner").unlink()
+        with pytest.raises(BusyError, match=r"working on .* \(it did not note its name\); wait"):
+            Run.open(config(), tmp_path)
     # A notebook that starts: its kernel takes the run some seconds later.
     notebook = lock_run(run.path, "notebook.ipynb", ".notebook.lock")
     assert held_lock(run.path)

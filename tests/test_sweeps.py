@@ -104,6 +104,13 @@ def test_every_combination_runs_with_every_seed_and_its_name_says_what_varies(
     assert all(run_path(cell.config, ".").as_posix() == cell.path for cell in cells)
 
 
+def test_each_stage_waits_for_all_that_it_needs(tmp_path: Path):
+    grid = {"rankencoder": {"base": "rankencoder"}}
+    made = sweeps.sweep(grid, seeds=[0], runs_root=tmp_path, dry=True)
+    stages = [[cell.method for cell in stage] for stage in made.missing_stages()]
+    assert stages == [["simcse"], ["rankencoder"], ["rankencoder"]]
+
+
 def test_a_run_that_others_learn_from_is_one_cell_in_front_of_them(
     plan: Callable[..., list[sweeps.Cell]],
 ):
@@ -501,6 +508,9 @@ def test_combinations_that_are_refused_can_be_left_out(plan: Callable[..., list[
     cells = plan("rankencoder", grid=grid, without={"lower": 0.6, "upper": 0.5})
     bounds = [(cell.config.lower, cell.config.upper) for cell in cells if cell.needs]
     assert bounds == [(0.0, 0.5), (0.0, 0.8), (0.6, 0.8)]
+    sizes = {"batch-size": [8, 16]}  # as on the command line
+    (left,) = plan("simcse", grid=sizes, without={"batch-size": 8})
+    assert left.config.batch_size == 16
 
 
 def test_a_run_that_is_learned_from_in_another_folder_is_no_cell(

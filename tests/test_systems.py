@@ -28,6 +28,7 @@ from workbench.evaluation import (
 )
 from workbench.metrics import average_ranks, hierarchical_interval, hierarchical_p
 from workbench.systems import SystemScores, compare_scores, join_systems
+from workbench.views import system_sources
 
 
 def make_pairs(count: int = 60, name: str = "mine") -> Pairs:
@@ -379,6 +380,57 @@ def test_stored_scores_of_a_file_that_has_changed_since_are_not_used(tmp_path: P
         for scores in found.values()
     )
     assert stored == pytest.approx(expected)
+
+
+def test_stored_scores_of_other_columns_are_not_used(tmp_path: Path):
+    file = tmp_path / "graded.csv"
+    rows = ["the dog runs,a dog runs fast,4,0", "a cat sleeps,the cat naps,3,1"]
+    rows += ["the old bird sings,a baker bakes bread,0,3", "an old bird,the bird is old,2,4"]
+    file.write_text("\n".join(["sentence1,sentence2,human1,human2", *rows, ""]))
+    columns = {"score": "human1"}
+    config = BaselineConfig(
+        encoder="world-encoder", suites=[str(file)], columns=columns, device="cpu"
+    )
+    run = evaluate_model(config, tmp_path)
+    assert system_sources._has_scored(run, str(file), columns)
+    assert not system_sources._has_scored(run, str(file), {"score": "human2"})
+
+
+def test_two_sets_of_one_name_are_refused(tmp_path: Path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "test.csv").write_text("sentence1,sentence2,score\na,b,1\nc,d,0\n")
+    files = [str(tmp_path / folder / "test.csv") for folder in ("a", "b")]
+    with pytest.raises(SettingError, match="a set called test is given twice"):
+        views.compare_systems(["word-overlap"], files)
+
+
+def test_a_difference_can_be_clear_among_many_tests():
+    """56 tests of one seed: what no permutation reaches has a smaller p than one in 1,001."""
+    sets = [make_pairs(name=f"set {number}") for number in range(7)]
+    systems = {"bad": 40.0} | {f"good {number}": 0.1 for number in range(8)}
+    reports = {
+        name: [report_pairs({one.name: (one, noisy(one, spread, len(name))) for one in sets})]
+        for name, spread in systems.items()
+    }
+    found = compare_scores(SystemScores(reports), samples=200).table
+    assert found["adjusted"].count() == 56
+    assert found["adjusted"].max() < 0.01
+
+
+def test_resamples_without_a_correlation_are_left_out_for_several_seeds():
+    gold = np.repeat([1.0, 0.0], [4, 36])
+    pairs = Pairs.from_lists(["a"] * 40, [f"b{row}" for row in range(40)], gold, name="few")
+    reports = {
+        name: [report_pairs({"few": (pairs, noisy(pairs, spread, seed))}) for seed in range(3)]
+        for name, spread in (("a", 1.0), ("b", 0.2))
+    }
+    draws = metrics.bootstrap_values(gold, noisy(pairs, 1.0), samples=300)
+    assert 0 < np.isnan(draws).sum() < 30, "a resample in which no label differs"
+    found = compare_scores(SystemScores(reports), samples=300).table
+    names = ["low", "high", "difference_low", "difference_high", "p_value", "smallest"]
+    assert found.iloc[1][names].notna().all()
+    assert found.iloc[0][["low", "high"]].notna().all()
 
 
 def test_the_folder_of_an_encoder_that_has_a_metrics_json_is_an_encoder(

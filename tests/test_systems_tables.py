@@ -90,6 +90,8 @@ def test_a_file_for_each_system_is_joined_by_id_whatever_the_order(tmp_path: Pat
         {"minilm": wanted["minilm"], "mpnet": wanted["org/mpnet"]}
     )
     assert list(scores.pairs) == ["all"]
+    texts = [str(tmp_path / "all.csv"), str(tmp_path / "mpnet.csv")]
+    assert list(read_score_file(texts).pairs) == ["all"]
 
 
 def test_files_whose_gold_is_in_words_are_joined_by_their_texts(tmp_path: Path):

@@ -113,7 +113,7 @@ WRONG: dict[str, list[dict[str, str]]] = {
         },
         {
             'answer = "the captain repairs the old boat"': "itself",
-            'answer = "the old boat repairs the captain"': "halves are others",
+            'answer = "the old boat repairs the captain"': "halves differ",
             'answer = "the boat is repaired"': "Other words",
         },
     ],
@@ -499,6 +499,15 @@ def test_a_sheet_that_a_spreadsheet_saved_with_semicolons_goes_on_with_them(shee
     rows = pd.read_csv(sheet, sep=";")
     assert rows["name"].tolist() == ["Anna", "Anna"]
     assert rows["right"].tolist() == [0, 1]
+
+
+def test_an_answer_is_judged_where_the_sheet_cannot_be_written(
+    sheet: Path, caplog: pytest.LogCaptureFixture
+):
+    teaching.sign("Anna")
+    sheet.mkdir()  # whatever keeps it from being written
+    assert teaching.check_answer(4, lambda value: value == 4) == "Right."
+    assert "not noted: " in caplog.text
 
 
 def test_the_notebook_of_vs_code_is_noted(sheet: Path, monkeypatch: pytest.MonkeyPatch):

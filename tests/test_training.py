@@ -545,6 +545,9 @@ def test_a_training_that_could_only_fail_is_refused_and_a_short_one_is_warned_of
     )
     assert capsys.readouterr().out.startswith("learning_rate is 3e-05: for an enc")
     caplog.clear()
+    fit(SimCSE(config(tiny_encoder, max_steps=30, eval_steps=30)), sentences, None)
+    assert "on dev" not in caplog.text, "there is no dev"
+    caplog.clear()
     # Empty, endless, repeated.
     texts = ["", "the cat " * 5000, "a dog", "the bird"] * 4 + ["the cat"] * 16
     long = SimCSE(config(tiny_encoder, max_steps=30, eval_steps=15))

@@ -184,25 +184,25 @@ def check_settings(config: TrainingConfig) -> None:
     """
     require_columns(config)
     problems = []
-    every = {}
+    columns_of = {}
     for setting, (names, kinds) in config.data_sets.items():
         for name in names:
-            every[name] = own_columns(name, config.columns)
-            available = kinds_of(name, every[name])
+            columns_of[name] = own_columns(name, config.columns)
+            available = kinds_of(name, columns_of[name])
             if not {*available} & {*kinds}:
                 needed = " or ".join(kinds)
                 problems.append(
                     f"{setting}: {name} holds {available[0]}; {config.method} needs {needed} there"
                 )
-    for name in sorted(every):
-        problems += unusable(check([name], columns=every[name]))
+    for name in sorted(columns_of):
+        problems += unusable(check([name], columns=columns_of[name]))
     if problems:
         raise DataError("\n".join(problems))
     names = [config.train, *config.dev_sets, *config.suites]
     if shared := {name for name in names if names.count(name) > 1}:
         LOG.warning(
             "%s is used twice among train, dev and suites: its scores are no test",
-            ", ".join(shared),
+            ", ".join(sorted(shared)),
         )
     for name in config.revisions.keys() - {*config.checkpoints}:
         raise SettingError(

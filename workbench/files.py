@@ -159,9 +159,8 @@ def json_text(content: Facts) -> str:
 
 def write_json(path: Path, content: Facts) -> None:
     """Write `json_text` atomically."""
-    text = json_text(content)
     with atomic_write(path) as file:
-        file.write(text)
+        file.write(json_text(content))
 
 
 @contextmanager
@@ -191,13 +190,13 @@ def file_checksum(path: Path) -> str:
     # Any change of a file changes one of these.
     facts = path.stat()
     return _read_checksum(
-        str(path.resolve()), facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
+        path.resolve(), facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
     )
 
 
 @lru_cache(maxsize=4096)
-def _read_checksum(path: str, *_facts: int) -> str:
-    with Path(path).open("rb") as file:
+def _read_checksum(path: Path, *_facts: int) -> str:
+    with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -236,8 +235,10 @@ def _encoder_of_run(folder: Path) -> Path:
 
 def cache_folder() -> Path:
     """Return the folder WORKBENCH_CACHE, by default the user's cache folder."""
-    default = platformdirs.user_cache_dir("ranking-workbench", appauthor=False, opinion=False)
-    return Path(os.environ.get("WORKBENCH_CACHE") or default).expanduser()
+    return Path(
+        os.environ.get("WORKBENCH_CACHE")
+        or platformdirs.user_cache_dir("ranking-workbench", appauthor=False, opinion=False)
+    ).expanduser()
 
 
 def project_path(name: str) -> Path:

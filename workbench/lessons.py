@@ -152,8 +152,9 @@ def room_addresses(port: int) -> list[str]:
     import psutil
 
     found = []
+    adapters = psutil.net_if_stats()  # Windows lists adapters that nothing is connected to
     for name, addresses in psutil.net_if_addrs().items():
-        if not name.startswith(_INNER):
+        if not name.startswith(_INNER) and adapters[name].isup:
             own = [one.address for one in addresses if one.family == socket.AF_INET]
             found += [f"http://{address}:{port}/" for address in own]
     return found

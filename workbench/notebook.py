@@ -51,7 +51,7 @@ def check_parameters(namespace: Facts) -> None:
     Example:
         views.check_parameters(globals())
     """
-    declared = injected = dict[str, str]()
+    declared = injected = {}
     # papermill puts a cell that begins so after the one with the defaults.
     for cell in namespace.get("In", []):
         assigned = dict(re.findall(r"^(\w+) = (.*)", cell, re.MULTILINE))

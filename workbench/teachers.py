@@ -107,7 +107,7 @@ def teacher_pairs(
         )
     draw = np.random.default_rng(seed)
     vectors = teacher.encode(sentences).numpy()
-    rows: dict[frozenset[int], tuple[str, str, float]] = {}  # a pair counts once, either way round
+    rows = {}  # a pair counts once, either way round
     for query in draw.permutation(len(sentences))[:queries]:
         cosines = vectors @ vectors[query]
         others = np.delete(np.arange(len(sentences)), query)
@@ -214,6 +214,5 @@ def _write_embeddings(
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
         for start in range(0, len(sentences), _CHUNK):
-            chunk = list(sentences[start : start + _CHUNK])
-            vectors = teacher.encode(chunk, batch_size)
+            vectors = teacher.encode(sentences[start : start + _CHUNK], batch_size)
             file.write(vectors.half().numpy().tobytes())

@@ -17,6 +17,7 @@ import torch
 
 from workbench.files import timestamp
 from workbench.metrics import metrics_table
+from workbench.printing import LOG
 from workbench.runs import Facts, Run
 from workbench.views.board import SHEET, SHEET_COLUMNS
 from workbench.views.run_tables import kept_checkpoint
@@ -76,15 +77,18 @@ def check_answer(
     generator = torch.Generator().manual_seed(0)
     trials = []
     for _ in range(_TRIALS):
-        empty = [torch.empty(shape, dtype=torch.float64) for shape in shapes]
-        trials.append([tensor.uniform_(-1, 1, generator=generator) for tensor in empty])
+        trials.append(
+            [
+                torch.empty(shape, dtype=torch.float64).uniform_(-1, 1, generator=generator)
+                for shape in shapes
+            ]
+        )
     verdict = _judge(answer, expected, trials, settings)
     for wrong, hint in (mistakes or {}).items():
         if verdict.startswith("Not yet") and _is_same(answer, wrong):
             verdict = f"Not yet. {hint}"
     if verdict != _OPEN:
-        is_right = int(verdict.startswith("Right"))
-        _note(exercise, is_right, _source_of(answer), "")
+        _note(exercise, int(verdict.startswith("Right")), _source_of(answer), "")
     return Verdict(verdict)
 
 
@@ -215,15 +219,18 @@ def _note(*values: object) -> None:
     for name, sheet in _signature:
         cells = map(str, (timestamp(), name, notebook, *values))
         row = pd.DataFrame(
-            [[_FORMULA.sub("'", cell)[:1500] for cell in cells]], columns=["time", *SHEET_COLUMNS]
+            [[_FORMULA.sub("'", cell)[:1500] for cell in cells]], columns=SHEET_COLUMNS
         )
-        # Without a buffer: one write, which does not mix with the lines of other notebooks.
-        with sheet.open("ab+", 0) as file:
-            file.seek(0)
-            header = file.readline()
-            # A spreadsheet may have changed the commas into semicolons.
-            separator = ";" if b";" in header else ","
-            file.write(row.to_csv(index=False, header=not header, sep=separator).encode())
+        try:
+            # Without a buffer: one write, which does not mix with the lines of other notebooks.
+            with sheet.open("ab+", 0) as file:
+                file.seek(0)
+                header = file.readline()
+                # A spreadsheet may have changed the commas into semicolons.
+                separator = ";" if b";" in header else ","
+                file.write(row.to_csv(index=False, header=not header, sep=separator).encode())
+        except OSError as problem:  # the answer is right or wrong all the same
+            LOG.warning("not noted: %s; is the sheet open in a spreadsheet?", problem)
 
 
 def compare_guess(guess: float | str | None, history: pd.DataFrame) -> str:
@@ -255,7 +262,7 @@ def recap(run: Run) -> pd.DataFrame:
     Example:
         recap(run)
     """
-    dev = _start_and_kept(run.history()).filter([*_DEV]).rename(columns=_DEV)
+    dev = _start_and_kept(run.history()).filter(_DEV).rename(columns=_DEV)
     dev["dev: Spearman"] *= 100
     tests = []
     for stage in ("before", ""):

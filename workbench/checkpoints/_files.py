@@ -4,6 +4,7 @@ A key that could change a vector is read, or the checkpoint is refused with its 
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -269,8 +270,7 @@ def check_architectures(folder: Path) -> list[str]:
     for kind in config.architectures:
         # "BertForCL" is another head over the library's BertModel, "JinaBertForMaskedLM" has
         # another backbone.
-        family = kind.partition("For")[0]
-        backbone = f"{family.removesuffix('Model')}Model"
+        backbone = re.sub(r"(Model)?(For[A-Z].*)?$", "Model", kind, count=1)
         if not (hasattr(transformers, kind) or hasattr(transformers, backbone)):
             raise EncoderError(
                 f"{path}: the weights are of a {kind}, no class of transformers; {_OWN_CODE}"

@@ -29,8 +29,9 @@ _LAYERS = {"Dense", "Normalize"}  # the modules over a pooling that an Encoder h
 _BUNDLED = project_path("data") / "models"
 # The few files of a hub repository that an encoder consists of (* also stands for folders), and
 # those that SentenceTransformer may read beside them; onnx, tf and flax copies are not fetched.
-_HUB_FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "[0-9]*_*/*.safetensors"]
-_ST_FILES = ["*.bin", "adapter*.safetensors", "[0-9]*_*/*"]
+_HUB_FILES = ["*.json", "*.txt", "*.codes", "*.model", "model*.safetensors"]
+_HUB_FILES += ["[0-9]*_*/*.safetensors"]
+_ST_FILES = ["*.bin", "*.jinja", "adapter*.safetensors", "[0-9]*_*/*", "*_[0-9]*_*/*"]
 
 
 def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
@@ -208,6 +209,11 @@ def _with_pooling(checkpoint: Checkpoint, usage: EncodingSpec, modules: Modules)
     tokenizer = read_file(checkpoint.folder / "tokenizer_config.json", OtherFile)
     # Other kinds of models cut as their tokenizer says.
     limit = cuts.max_seq_length or tokenizer.model_max_length
+    if own and limit != tokenizer.model_max_length:  # which counts in the encoder's checksum
+        raise EncoderError(
+            f"{root}: {files[0].name} cuts at {limit} tokens and tokenizer_config.json at "
+            f"{tokenizer.model_max_length:g}; write one length into both"
+        )
     is_st = (root / "modules.json").is_file()
     return replace(
         checkpoint,

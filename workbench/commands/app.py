@@ -54,6 +54,8 @@ def main() -> None:
     """Run the command; exit code 2: input refused, 1: a run failed, 75: a run is busy elsewhere."""
     sys.stdout = sys.stdout or io.StringIO()  # closed by >&-
     sys.stderr = sys.stderr and SteadyStream(sys.stderr)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file on Windows may lack ✓ or a Greek letter
+        sys.stdout.reconfigure(errors="replace")
     logging.basicConfig(level=logging.WARNING)
     logging.root.handlers[0].setFormatter(LineFormatter())
     # Our messages are part of the output; those of libraries are not.

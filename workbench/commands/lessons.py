@@ -104,15 +104,16 @@ def share(
     from workbench.views._style import render
     from workbench.views.export import write_page
 
-    codes = {address: segno.make(address, micro=False) for address in room_addresses(port)}
+    codes = {address: segno.make_qr(address) for address in room_addresses(port)}
     # Copies in a folder of their own: nothing else can be asked for.
     with TemporaryDirectory() as root:
         collect_pages(pages or [], Path(root))
         names = sorted(path.name for path in Path(root).iterdir())
         write_page(Path(root) / ".index.html", render("share.html", codes=codes, names=names))
-        options = {"path": root, "default_filename": ".index.html"}
         try:
-            Application([("/(.*)", StaticFileHandler, options)]).listen(port)
+            Application(
+                [("/(.*)", StaticFileHandler, {"path": root, "default_filename": ".index.html"})]
+            ).listen(port)
         except OSError as error:
             raise SettingError(f"port {port}: {error.strerror}; give another --port") from error
         for address, code in codes.items():

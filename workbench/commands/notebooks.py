@@ -6,8 +6,9 @@ import re
 import shutil
 import signal
 import string
-from collections import Counter
+from contextlib import suppress
 from pathlib import Path
+from statistics import mode
 from typing import Annotated, Any
 
 from typer import Argument, Option, Typer
@@ -102,8 +103,7 @@ def look(  # noqa: PLR0917
             echo(f"page: {explorer.to_html(html, head=head)}")
         return
     title = " ".join(["look", *encoders, pairs.name])
-    name_of_file = re.sub(r"[^\w.]+", "-", title)[:80]
-    path = Path(f"{name_of_file}.ipynb").resolve()
+    path = Path(re.sub(r"[^\w.]+", "-", title)[:80] + ".ipynb").resolve()
     with reraise_os_error(path, "the command in another folder"):
         write_look(path, encoders, on, pairs, roles)
     echo(f"notebook: {path}")
@@ -120,7 +120,7 @@ def write_look(
     import nbformat
 
     # Gold is shown for the targets of one query, so that with the most of them is the best example.
-    query = Counter(pairs.sentence1).most_common(1)[0][0]
+    query = mode(pairs.sentence1)
     both = zip(pairs.sentence1, pairs.sentence2, strict=True)
     targets = [second for first, second in both if first == query]
     if len(targets) == 1:
@@ -142,11 +142,13 @@ def write_look(
         nbformat.write(page, path)
         return
     # The cell with encoders and data; every other cell is the user's to change.
-    existing = [cell.source for cell in nbformat.read(path, 4).cells]
-    if page.cells[1].source not in existing:
-        raise SettingError(
-            f"{path} was written for other encoders or data; rename it, or give another --name"
-        )
+    with suppress(ValueError, AttributeError):  # the file is no notebook
+        if page.cells[1].source in [cell.source for cell in nbformat.read(path, 4).cells]:
+            return
+    raise SettingError(
+        f"{path} was written for other encoders or data, or is no notebook; rename it, or give "
+        "another --name"
+    )
 
 
 def open_lab(notebook: Path, root: Path, options: Words) -> None:

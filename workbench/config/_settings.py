@@ -172,7 +172,7 @@ class Settings(BaseModel):
         return setting
 
     @classmethod
-    def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> Values:
+    def profile_values(cls, profile: str, given: Mapping[str, Any] = {}) -> Values:
         """Return the values that a profile sets.
 
         They may depend on the encoder and the data among the `given` settings."""
@@ -198,7 +198,7 @@ class Settings(BaseModel):
         changes = read_parameter("overrides", {} if overrides is None else overrides, Values)
         for name in {"profile", "seed"} & changes.keys():
             raise SettingError(
-                f"{name!r} is no setting: give --{name} to a command, {name}= in code"
+                f"{name!r} does not belong here: give --{name} to a command, {name}= in code"
             )
         return cls(profile=profile, seed=seed, **changes)
 

@@ -156,17 +156,16 @@ class TrainingConfig(Settings):
     """training processes (one per GPU); each takes an equal share of the batch"""
 
     @classmethod
-    def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> Values:
+    def profile_values(cls, profile: str, given: Mapping[str, Any] = {}) -> Values:
         """Return a profile's values, changed for an encoder and for data of your own."""
         values = super().profile_values(profile)
-        given = given or {}
         encoder = given.get("encoder", "world-encoder")
         if profile == "demo" and BUNDLED_MODELS.get(encoder) != "world":
             # The rate of the world's poor start would ruin one that is tuned for sentences
             # (experiments/own_data.py).
-            values = values | {"learning_rate": 3e-5, "eval_steps": 10}
+            values |= {"learning_rate": 3e-5, "eval_steps": 10}
         if any(str(given.get(name)).endswith(OWN_FILES) for name in ("train", "dev")):
-            values = values | OWN_DATA
+            values |= OWN_DATA
         return values
 
     @property

@@ -127,7 +127,7 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
         )
         LOG.warning(text, config.encoder, known_set, name)
     if name in dataset_names("labelled"):
-        raise DataError(f"train: {name} holds labelled, not sentences; no method trains on labels")
+        raise DataError(f"train: {name} holds labelled sentences; no method trains on labels")
     columns = own_columns(name, config.columns)
     data = load_data(name, columns=columns)
     if data.kind not in config.train_kinds:  # but a file may be of several kinds

@@ -31,8 +31,10 @@ NO_ROLE = re.compile(
     | (.*[\W_])?(dist(ance)?|rank(ing)?|position|error|loss|perplexity))(\s*\(.*\))?[\W_]*""",
     re.IGNORECASE | re.VERBOSE,
 )
-# What pandas makes of a list.
-_LIST_AS_TEXT = re.compile(r"\[\s*(['\"].*['\"])?\s*\]", re.DOTALL)
+# What pandas makes of a list, of texts or of dictionaries, of a dictionary and of bytes.
+_LIST_AS_TEXT = re.compile(
+    r"""\[\s*(['"{].*['"}])?\s*\] | \{['"].*\} | b'.*' | b".*\"""", re.DOTALL | re.VERBOSE
+)
 
 
 def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
@@ -89,8 +91,9 @@ def read_roles(
         first = next(filter(None, table.columns[column]), "")
         if _LIST_AS_TEXT.fullmatch(first) and not table.has_lists(column):
             raise DataError(
-                f"{table.where}: {column} has lists that are written as text; save it as .jsonl or "
-                ".parquet with the lists themselves, or with one text in a cell"
+                f"{table.where}: {column} has lists that are written as text (or dictionaries, or "
+                "bytes); save it as .jsonl or .parquet with the lists themselves, or with one text "
+                "in a cell"
             )
         # Texts may well be numbers, if you say that they are texts.
         if role != "score" and column not in chosen_columns and table.is_numeric(column):
@@ -110,11 +113,10 @@ def read_roles(
         facts, table, note = _read_scores(
             roles, table, scale, is_chosen=roles["score"] in chosen_columns
         )
-        notes.append(note)
     else:
         unread = [column for column in table.columns if column not in roles.values()]
-        notes.append(f"not read: {', '.join(unread)}" if unread else "")
-    notes.append(table.note)
+        note = f"not read: {', '.join(unread)}" if unread else ""
+    notes += [note, table.note]
     entry = DataSet(name, kind, "your own", (table.where,), "your own", roles, **facts)
     return entry, table, ", ".join(filter(None, notes))
 
@@ -125,7 +127,7 @@ def plain_name(name: str) -> str:
 
 
 def _best_columns(matches: Matches) -> dict[str, str]:
-    return {role: columns[0] for role, columns in matches.items()}
+    return {role: columns[0] for role, columns in matches.items() if columns}
 
 
 def match_columns(kind: Kind, table: Table, chosen: Columns) -> Matches:
@@ -168,26 +170,27 @@ def _guess_texts(table: Table, matches: Matches) -> Matches:
 
 def _texts_of(table: Table) -> list[str]:
     """Return the columns that may be texts."""
-    columns = [column for column in table.columns if not NO_ROLE.fullmatch(column)]
-    return [column for column in columns if not table.is_numeric(column)]
+    return [
+        column
+        for column in table.columns
+        if not (NO_ROLE.fullmatch(column) or table.is_numeric(column))
+    ]
 
 
 def _missing_columns(table: Table, kind: Kind, matches: Matches) -> DataError:
     """Return an error with the columns of a table and the roles that none of them has."""
-    known = {role: columns[0] for role, columns in matches.items() if columns}
+    known = _best_columns(matches)
     texts = iter([text for text in _texts_of(table) if text not in known.values()])
     guess = {role: next(texts, "NAME") for role in matches if role not in (*known, "score")}
     words = [f"{role}={(known | guess).get(role, 'NAME')}" for role in matches]
     have = ", ".join(list(table.columns)[:12])
     found = ", ".join(map(" = ".join, known.items()))
-    problem = f"the columns are {have} (known: {found or 'none'})"
-    rule = (
-        f"the roles of {kind} are {', '.join(matches)}; a score is larger for closer texts and "
-        "has a decimal point; no method trains on pairs without a score or a negative (is the "
-        "first line a header?)"
+    return DataError(
+        f"{table.where}: the columns are {have} (known: {found or 'none'}); the roles of {kind} "
+        f"are {', '.join(matches)}; a score is larger for closer texts and has a decimal point; "
+        "no method trains on pairs without a score or a negative (is the first line a header?): "
+        f'give --columns "{",".join(words)}" or other names, or rename columns in the file'
     )
-    remedy = f"give --columns {','.join(words)} or other names, or rename columns in the file"
-    return DataError(f"{table.where}: {problem}; {rule}: {remedy}")
 
 
 def _read_scores(
@@ -200,7 +203,8 @@ def _read_scores(
             "0 5"
         )
     column = roles["score"]
-    labels = [text.strip().casefold() for text in table.columns[column]]
+    # An empty cell has no label, like the "-" of SNLI.
+    labels = [text.strip().casefold() or "-" for text in table.columns[column]]
     for classes in TABLES["guess"]["classes"]:
         if {*labels} <= {*classes, "-"}:
             scale = scale or (0.0, len(classes) - 1.0)
@@ -230,9 +234,9 @@ def _read_scores(
             f"{where}: {column} is -1, which often means that there is no score; drop such rows, "
             f"or state the range with --scale -1 {high:g}"
         )
-    lowest, highest = _guess_scale(values)
-    note = f"scale {lowest:g} to {highest:g} is a guess from gold of {low:g} to {high:g}"
-    return {"scale": (lowest, highest)}, table, note
+    scale = _guess_scale(values)
+    note = "scale {:g} to {:g} is a guess from gold of {:g} to {:g}".format(*scale, low, high)
+    return {"scale": scale}, table, note
 
 
 def _are_numbered_classes(roles: Roles, values: set[float]) -> bool:

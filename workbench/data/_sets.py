@@ -185,12 +185,13 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
     made = _KINDS[entry.kind]
     sides = [column for role, column in roles.items() if role not in ("score", "label", "subset")]
     texts = [_read_sentences(entry, table, column) for column in sides]
-    unread = table.columns.keys() - roles.values()
     facts: Facts = {
         "name": entry.name,
         "source": source,
         "checksum": table.checksum,
-        "extra": {name: cells for name, cells in table.columns.items() if name in unread},
+        "extra": {
+            name: cells for name, cells in table.columns.items() if name not in roles.values()
+        },
     }
     facts |= zip(made.sides, texts, strict=True)
     if entry.kind == "labelled":
@@ -282,7 +283,7 @@ def scored_pairs(suites: Mapping[str, Pairs | TransferTask]) -> dict[str, Pairs]
 def labels(data: LabelledSentences | Pairs) -> np.ndarray:
     """Return the class of each row as a whole number."""
     values = data.gold if isinstance(data, Pairs) else data.label
-    return np.asarray(values).astype(int)
+    return np.asarray(values, int)
 
 
 def sample(data: SomeSet, limit: int, seed: int) -> SomeSet:
@@ -300,19 +301,17 @@ def sample_queries(data: Pairs, limit: int, seed: int) -> Pairs:
     """Return all pairs of `limit` queries, drawn with `seed` and kept in order.
 
     A query is a sentence in four or more pairs."""
-    groups = ranking_groups(data.sentence1, data.sentence2, data.gold)
+    groups = list(ranking_groups(data.sentence1, data.sentence2, data.gold).values())
     if limit >= len(groups):
         return data
-    pairs_of = [group.pairs for group in groups.values()]
     chosen = _draw_rows(len(groups), limit, seed)
-    rows = np.concatenate([pairs_of[query] for query in chosen])
+    rows = np.concatenate([groups[query].pairs for query in chosen])
     how = f"{limit} of {len(groups)} queries sampled with seed {seed}"
     return take_rows(data, np.unique(rows), f", {how}", how)
 
 
 def _draw_rows(count: int, limit: int, seed: int) -> np.ndarray:
-    generator = np.random.default_rng(seed)
-    return np.sort(generator.choice(count, limit, replace=False))
+    return np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
 
 
 def take_rows(data: Any, rows: np.ndarray, note: str, how: str = "", **changed: Any) -> Any:
@@ -341,10 +340,11 @@ def split(
     """
     # Pairs of one query in train and in test would leak what the query means.
     query_of, queries = pd.factorize(np.array(data.texts[0], dtype=object))
-    counts = {}
-    for part, share in (("dev", dev), ("test", test)):
-        if share > 0:
-            counts[part] = max(1, round(share * len(queries)))
+    counts = {
+        part: max(1, round(share * len(queries)))
+        for part, share in (("dev", dev), ("test", test))
+        if share > 0
+    }
     held_out = sum(counts.values())
     if not 0 <= dev + test < 1 or held_out >= len(queries):
         raise DataError(

@@ -41,6 +41,7 @@ _TABLE_LINE = re.compile(
     | \S\s*\t\s*\S             # a tab between two texts
     | [;|]\S                    # a mark without a space after it
     | ^-?[\d.]*\s*\|            # a bar at the start, or after a number there
+    | "(,\ ?|\ )"              # two texts in quotes
     | ^-?\d*\.?\d+,[^\s\d]     # a number, then a text
     | [^\s\d],-?\d*\.?\d+\s*$  # a text, then a number""",
     re.VERBOSE,
@@ -300,7 +301,9 @@ def _parse_tabs(text: str, path: Path) -> Records:
         return plain
     header = text.partition("\n")[0]
     fields = chain.from_iterable(quoted.values())
-    is_evident = '"' in header or '""' in text or any(map(re.compile(r"[\t\n]").search, fields))
+    # A single column has no tab; its fields in quotes could be sentences that begin with one.
+    has_breaks = "\t" in header and any(map(re.compile(r"[\t\n]").search, fields))
+    is_evident = '"' in header or '""' in text or has_breaks
     # Excel quotes the cells with a comma, and these alone.
     cells = set(chain.from_iterable(plain.values()))
     in_quotes = {cell for cell in cells if cell.startswith('"')}
@@ -432,8 +435,8 @@ def to_number(text: str) -> float:
 
 
 def _one_line(text: str) -> str:
-    """Return a text with each run of tabs and line breaks replaced by a space."""
-    return text if text.isprintable() else re.sub(r"[\t\r\n]+", " ", text)
+    """Return a text with each run of tabs, line breaks and zero bytes replaced by a space."""
+    return text if text.isprintable() else re.sub(r"[\t\r\n\0]+", " ", text)
 
 
 def table_content(columns: Texts) -> bytes:

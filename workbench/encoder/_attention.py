@@ -17,6 +17,8 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from workbench.files import Facts
+
 ATTENTION = "workbench_cheap_dropout"
 # Architectures that take the tokens of all sentences as one long row: positions are given, kwargs
 # reach attention.
@@ -194,7 +196,7 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     return packing.pack(states).unsqueeze(0), None
 
 
-def _is_cheaper(module: Any, query: Tensor, options: dict[str, Any]) -> bool:
+def _is_cheaper(module: Any, query: Tensor, options: Facts) -> bool:
     """Return whether this is a training step on a CPU with attention as plain as BERT's."""
     if not module.training or query.device.type != "cpu":
         return False

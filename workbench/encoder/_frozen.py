@@ -129,17 +129,17 @@ class SentenceTransformerEncoder(FrozenEncoder):
         # SentenceTransformer would load unknown weights into a model that has random ones.
         check_architectures(checkpoint.folder)
         place = None if device == "auto" else device
-        with refuse(f"SentenceTransformer cannot load {name}", "take another checkpoint"):
+        with refuse(f"SentenceTransformer cannot load or use {name}", "take another checkpoint"):
             # As every encoder; its files may ask for half precision.
             single = {"dtype": torch.float32}
             folder = str(checkpoint.folder)
             self.model = SentenceTransformer(folder, device=place, model_kwargs=single)
+            self.dimension = len(self.encode("a"))
         self.similarity_name = str(self.model.similarity_fn_name)
         if self.similarity_name not in ("cosine", "dot"):
             raise EncoderError(
                 f"{name} compares by {self.similarity_name}; cosine and dot are supported"
             )
-        self.dimension = len(self.encode("a"))
 
     def _embed(self, sentences: list[str], batch_size: int, **prompt: str) -> Tensor:
         return self.model.encode(
@@ -155,7 +155,7 @@ class SentenceTransformerEncoder(FrozenEncoder):
         tokenizer = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
         pipeline = tokenizer.to_str() if hasattr(tokenizer, "to_str") else repr(tokenizer)
         prompt = (model.prompts or {}).get(model.default_prompt_name)
-        settings = [getattr(part, "config_dict", None) for part in model]
+        settings = [getattr(part, "config", None) for part in model]
         return [repr(model), prompt, pipeline, settings, model.truncate_dim]
 
 

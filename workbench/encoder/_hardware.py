@@ -45,8 +45,7 @@ def _is_bf16_fast(kind: str) -> bool:
     if kind == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     capabilities = torch.cpu.get_capabilities()
-    names = ("amx_bf16", "avx512_bf16")
-    return kind == "cpu" and any(capabilities.get(name, False) for name in names)
+    return kind == "cpu" and any(map(capabilities.get, ("amx_bf16", "avx512_bf16")))
 
 
 def to_device(batch: Any, device: torch.device) -> Any:

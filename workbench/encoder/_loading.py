@@ -198,8 +198,8 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
             **_LOCAL,
             **options,
         )
-        # A model for images or sound has no table of tokens.
-        model.get_input_embeddings().weight  # noqa: B018
+        # A model for images or sound has no table of tokens, or no width of its own.
+        model.get_input_embeddings().weight, model.config.hidden_size
     missing = {name for name in report["missing_keys"] if _is_own(name, model)}
     # Where weights are missing, all others are named: "module.embeddings..." shows what happened.
     others = {name for name in report["unexpected_keys"] if missing or _is_own(name, model)}
@@ -361,7 +361,8 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
         raise EncoderError(
             f"the tokenizer in {folder} {fault}; save there a tokenizer of this model without this"
         )
-    if checkpoint.lower_case:  # before all other steps, as SentenceTransformer does
+    if checkpoint.lower_case and "Lowercase" not in repr(tokenizer.backend_tokenizer.normalizer):
+        # Before all other steps, as SentenceTransformer does; a saved encoder may have the step.
         backend = tokenizer.backend_tokenizer
         steps = [Lowercase(), backend.normalizer]
         backend.normalizer = Sequence([step for step in steps if step is not None])

@@ -120,9 +120,15 @@ class Encoder(nn.Module):
         self._template = Template(spec, self.tokenizer) if spec.pooling == "mask" else None
         self._first_position = positions.start
         self.max_seq_length = min(len(positions), checkpoint.max_seq_length or len(positions))
+        around = len(token_ids(self.tokenizer, [spec.prompt], special=False)[0])
+        if around and train_length is not None and train_length < 3 + around:
+            raise EncoderError(
+                f"training cuts at {train_length} tokens (train_length, in settings "
+                f"max_seq_length), and the prompt {spec.prompt!r} alone has {around}: choose "
+                f"{3 + around} or more"
+            )
         if max_seq_length is not None:
             # The user's limit counts the tokens of a sentence, not those of a prompt or template.
-            around = len(token_ids(self.tokenizer, [spec.prompt], special=False)[0])
             if self._template:
                 around = self._template.length - self.tokenizer.num_special_tokens_to_add()
             self.max_seq_length = min(self.max_seq_length, max_seq_length + around)
@@ -210,10 +216,14 @@ class Encoder(nn.Module):
                 tokenizer.special_tokens_map,
                 tokenizer.init_kwargs,
             ]
-        # The functions of dense layers have no weights.
-        layers = map(repr, self.dense or ())
-        limits = [self.max_seq_length, self.precision]
-        return [configuration, pipeline, asdict(self.spec), *limits, *layers]
+        return [
+            configuration,
+            pipeline,
+            asdict(self.spec),
+            self.max_seq_length,
+            self.precision,
+            *map(repr, self.dense or ()),  # the functions of dense layers have no weights
+        ]
 
     def tokenize(
         self, sentences: Iterable[str], *, train_length: int | None = None
@@ -391,8 +401,10 @@ class Encoder(nn.Module):
         """
         # Two names are known to every SentenceTransformer.
         if prompt_name not in (None, "query", "document", *self.prompts):
-            near = did_you_mean(prompt_name, self.prompts)
-            raise EncoderError(f"{self.source} has no prompt {prompt_name!r}{near}")
+            raise EncoderError(
+                f"{self.source} has no prompt {prompt_name!r}"
+                f"{did_you_mean(prompt_name, self.prompts)}"
+            )
         own = self.spec.prompt
         if prompt is None:
             prompt = own if prompt_name is None else self.prompts.get(prompt_name, "")
@@ -417,10 +429,14 @@ class Encoder(nn.Module):
         if on_gpu:
             torch.cuda.synchronize(self.device)
         if cut:
-            text = "%d of %d distinct sentences are longer than %d tokens and were cut"
-            LOG.warning(text, cut, len(distinct), self.max_seq_length)
+            LOG.warning(
+                "%d of %d distinct sentences are longer than %d tokens and were cut",
+                cut,
+                len(distinct),
+                self.max_seq_length,
+            )
         if len(distinct) < len(index):
-            vectors = vectors[torch.tensor(index, dtype=torch.long)]
+            vectors = vectors[index]
         require_finite(vectors, self.source, "vector of sentence")
         if normalize_embeddings:
             vectors = functional.normalize(vectors, dim=1)

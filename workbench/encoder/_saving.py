@@ -108,7 +108,10 @@ def save_encoder(folder: Path, encoder: Any, card: Card, dtype: torch.dtype) -> 
         if weights:
             (folder / path).mkdir()
             save_file(weights, folder / path / "model.safetensors")
-    bert_config: Facts = {"max_seq_length": limit, "do_lower_case": False}
+    bert_config: Facts = {
+        "max_seq_length": limit,
+        "do_lower_case": encoder.checkpoint.lower_case,
+    }
     if spec.pooling in FIRST_LAYER:
         bert_config["config_args"] = {"output_hidden_states": True}
     # Settings at their defaults are left out; a caution concerns the published checkpoint alone.

@@ -67,7 +67,7 @@ def require_finite(rows: Tensor, source: str, content: str) -> None:
     broken = (~rows.isfinite()).nonzero()
     if len(broken):
         raise EncoderError(
-            f"{source}: the {content} {int(broken[0, 0])} is not finite; its weights are broken"
+            f"{source}: the {content} {broken[0, 0]} is not finite; its weights are broken"
         )
 
 
@@ -78,12 +78,11 @@ def finite_array(values: Any, source: str) -> np.ndarray:
     unless they are finite numbers.
     """
     if isinstance(values, (list, tuple)) and values and isinstance(values[0], Tensor):
-        values = torch.stack(list(values))
+        values = torch.stack(values)
     if isinstance(values, Tensor):
         values = values.detach().cpu().to_dense().double()  # numpy has no bf16
-    dense = getattr(values, "toarray", None)  # of scipy's sparse matrices, as TfidfVectorizer's
-    if dense:
-        values = dense()
+    if hasattr(values, "toarray"):  # of scipy's sparse matrices, as TfidfVectorizer's
+        values = values.toarray()
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as problem:

@@ -261,7 +261,7 @@ def _predict(model: Any, pairs: Pairs) -> np.ndarray:
 def _load(suites: Suites | Sequence[str] | str) -> Suites:
     names = [suites] if isinstance(suites, str) else suites
     if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
-        return load_suites(names)
+        suites = load_suites(names)
     if (
         not isinstance(suites, Mapping)
         or not suites

@@ -55,7 +55,7 @@ def extract_table(source: Any, kind: str) -> pd.DataFrame:
 
 
 def report_pairs(scored: Mapping[str, tuple[Pairs, Any]], *, how: str = "all") -> Report:
-    """Return the report of one system's scores that were made elsewhere.
+    """Return the report of one system's scores.
 
     Args:
         scored: suite -> its pairs and a score for each, [n], larger is closer.

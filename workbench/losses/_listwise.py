@@ -68,7 +68,7 @@ def info_nce(scores: Scores, *, temperature: float) -> Scalar:
         raise ValueError(
             f"scores have shape {rows, columns}; there must be rows, and at least as many columns"
         )
-    return cross_entropy(scores / temperature, torch.arange(len(scores), device=scores.device))
+    return cross_entropy(scores / temperature, torch.arange(rows, device=scores.device))
 
 
 def _both_directions(scores: Tensor, temperature: float) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ import math
 import torch
 from jaxtyping import Shaped
 from torch import Tensor
-from torch.nn.functional import log_softmax, softplus
+from torch.nn.functional import kl_div, log_softmax, softplus
 
 from workbench.losses._arguments import (
     AnyShape,
@@ -82,7 +82,7 @@ def rank_kl(scores: PairScores, gold: Shaped[Tensor, "..."], *, temperature: flo
     target = ranks / max(1, len(scores) - 1) / temperature
     log_p = log_softmax(target, dim=0)
     log_q = log_softmax(scores / temperature, dim=0)
-    return (log_p.exp() * (log_p - log_q)).sum()
+    return kl_div(log_q, log_p, reduction="sum", log_target=True)
 
 
 @full_precision

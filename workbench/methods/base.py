@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import set_seed
 
 from workbench import losses
-from workbench.checkpoints import Checkpoint, EncodingSpec, find_checkpoint
+from workbench.checkpoints import Checkpoint, find_checkpoint
 from workbench.config import ContrastiveConfig, TrainingConfig
 from workbench.data import Pairs
 from workbench.encoder import (
@@ -30,6 +30,7 @@ from workbench.encoder import (
     unit_rows,
 )
 from workbench.errors import DataError, EncoderError
+from workbench.files import Facts
 from workbench.losses import Embeddings, Scalar, Vectors
 from workbench.methods.distributed import gather_rows
 from workbench.methods.masked_language import MaskedLanguageModel
@@ -38,7 +39,7 @@ from workbench.printing import LOG
 
 _DROPOUT = 0.1  # BERT's own rate, the best of SimCSE's table 3
 
-Batch = dict[str, Any]
+Batch = Facts
 Terms = dict[str, Tensor]  # weighted losses by name
 Inputs = dict[str, tuple[str, str]]  # role -> source, sha256
 Observed = dict[str, list[Tensor]]  # name -> value of each step
@@ -63,7 +64,7 @@ class Method(nn.Module):
         self._observed: Observed = {}
         # Whether batches have few shapes and nothing else that changes (`TrainingStep`).
         self.has_static_shapes = False
-        options: dict[str, Any] = {
+        options: Facts = {
             "train_length": config.max_seq_length,
             "new_pooler": True,
             "precision": config.precision,
@@ -90,8 +91,9 @@ class Method(nn.Module):
 
     def load_start(self, **options: Any) -> Encoder:
         """Return the encoder that training begins with; options of `Encoder`."""
-        checkpoint, pooling = self.find_start(), self.config.pooling
-        spec = checkpoint.spec(pooling) or EncodingSpec(pooling)
+        checkpoint = self.find_start()
+        spec = checkpoint.spec(self.config.pooling)
+        assert spec  # a given pooling always has one
         # The losses compare cosines.
         return Encoder(checkpoint, replace(spec, similarity="cosine"), **options)
 
@@ -208,8 +210,8 @@ class Method(nn.Module):
         observed = {}
         for name, steps in self._observed.items():
             values = torch.stack(steps)
-            total = values.sum() if values.dtype == torch.bool else values.mean()
-            observed[name] = float(total)
+            value = values.sum() if values.dtype == torch.bool else values.mean()
+            observed[name] = float(value)
         self._observed = {}
         return observed
 
@@ -361,7 +363,7 @@ def rank_labels(pairs: Pairs) -> np.ndarray:
 
     As float32 targets, labels themselves could become equal.
     """
-    return np.unique(pairs.gold, return_inverse=True)[1].reshape(-1)
+    return np.unique(pairs.gold, return_inverse=True)[1]
 
 
 def gathered_views(

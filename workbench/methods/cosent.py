@@ -203,7 +203,7 @@ def number_classes(pairs: Pairs, graded: str) -> tuple[np.ndarray, int]:
         raise DataError(
             f"{pairs.name}: all labels fall into class {labels[0]:g}; softmax needs two or more"
         )
-    return numbers.reshape(-1), len(labels)
+    return numbers, len(labels)
 
 
 def make_triplets(data: Pairs | Triplets, threshold: float | None) -> list[list[str]]:

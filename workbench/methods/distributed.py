@@ -49,7 +49,8 @@ class _GatherRows(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, rows: Tensor) -> Tensor:
-        context.rows, rows = len(rows), rows.contiguous()
+        context.rows = len(rows)
+        rows = rows.contiguous()
         gathered = [torch.empty_like(rows) for _ in range(process_count())]
         torch.distributed.all_gather(gathered, rows)
         return torch.cat(gathered)

@@ -36,7 +36,8 @@ class MaskedLanguageModel(nn.Module):
                 "mlm_weight with a template would mask the template's words; set another pooling"
             )
         self.head = load_mlm_head(encoder.checkpoint)
-        self.mask_id, self.vocabulary = tokenizer.mask_token_id, len(tokenizer)
+        self.mask_id = tokenizer.mask_token_id
+        self.vocabulary = len(tokenizer)
         self.special = torch.tensor(tokenizer.all_special_ids)
 
     def mask(self, words: Int[Tensor, "n l"], *, static: bool = False) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def find_e1(config: RankEncoderConfig) -> tuple[str, Facts]:
                 "to the run's"
             )
         # E1 has the seed of this run, as in the paper's repeated trials (table 4).
-        config_of_e1 = CONFIGS[name].from_parameters(config.base_profile, config.seed)
+        [config_of_e1] = config.runs_needed
         folder = run_path(config_of_e1, config.base_root)
         if not is_finished(folder):
             command = f"workbench run {name} --profile {config.base_profile} --seed {config.seed}"

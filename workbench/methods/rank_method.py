@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.checkpoints import EncodingSpec, published_spec
+from workbench.checkpoints import published_spec
 from workbench.config import RankEncoderConfig
 from workbench.data import Sentences
 from workbench.encoder import Card, Encoder, replace_encoder
@@ -66,7 +66,8 @@ class RankMethod(ContrastiveMethod):
             # E2 reads a template only if the setting says so; the ends of sentences are E1's, so
             # that both see the same text.
             checkpoint = self.find_start()
-            spec = checkpoint.spec(config.pooling, config.template) or EncodingSpec("cls")
+            spec = checkpoint.spec(config.pooling, config.template)
+            assert spec  # a given pooling always has one
             of_base = published_spec(config.base)
             if spec.template and of_base:
                 spec = replace(spec, full_stop=of_base.full_stop, endings=of_base.endings)

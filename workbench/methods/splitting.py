@@ -117,7 +117,7 @@ def adjacent_spans(of: Sequence[str]) -> list[Spans]:
 
 def overlapping_spans(of: Sequence[str]) -> list[Spans]:
     """Return all pairs of neighbouring clauses, each clause in up to two: (1, 2), (2, 3), ..."""
-    return [_join_halves(of[i : i + 1], of[i + 1 : i + 2]) for i in range(len(of) - 1)]
+    return [_join_halves([left], [right]) for left, right in pairwise(of)]
 
 
 def subsuming_spans(of: list[str], depth: int = 2) -> list[Spans]:
@@ -132,9 +132,9 @@ def subsuming_spans(of: list[str], depth: int = 2) -> list[Spans]:
     """
     if len(of) < 2:
         return []
-    left, right = (len(" ".join(half)) for half in split_evenly(of, 2))
+    shorter, longer = sorted(len(" ".join(half)) for half in split_evenly(of, 2))
     # As in the published code: very unequal halves give no spans.
-    if abs(left - right) >= 0.5 * max(left, right):
+    if shorter <= 0.5 * longer:
         return []
     levels = [[of]]
     for _ in range(1, depth):
@@ -150,11 +150,10 @@ def subsample(sentences: Iterable[str], how: str, depth: int = 2) -> list[Spans]
 
     how: "adjacent", "overlapping" or "subsuming" (with its depth).
     """
-    subsuming = partial(subsuming_spans, depth=depth)
     spans_of = {
         "adjacent": adjacent_spans,
         "overlapping": overlapping_spans,
-        "subsuming": subsuming,
+        "subsuming": partial(subsuming_spans, depth=depth),
     }[how]
     return [span for sentence in dict.fromkeys(sentences) for span in spans_of(clauses(sentence))]
 

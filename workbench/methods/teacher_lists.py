@@ -108,13 +108,13 @@ class TeacherLists:
         """Warn if the teachers' softmax is one-hot or flat, before anything is trained."""
         size = min(self.config.batch_size, count)
         values = self._loss_values()
-        length = size - int(values["exclude_positive"])
+        length = size - values["exclude_positive"]
         # From everywhere: neighbours in a file are often of one text.
         rows = np.linspace(0, count - 1, size).astype(int).tolist()
         teacher = self._mean_scores([taken.float() for taken in self.take(rows)])
-        found = {name: float(value) for name, value in self.sharpness(teacher).items()}
-        share = found["first_target_share"]
-        effective = found["effective_targets"]
+        sharpness = self.sharpness(teacher)
+        share = float(sharpness["first_target_share"])
+        effective = float(sharpness["effective_targets"])
         tau = values["teacher_temperature"]
         is_public_code = self.config.temperatures == "community"
         setting = "student_temperature" if is_public_code else "teacher_temperature"

@@ -19,6 +19,7 @@ from workbench.runs._run import (
     Facts,
     Run,
     held_lock,
+    owner_of,
     root_of_needed,
     run_path,
 )
@@ -240,9 +241,10 @@ def split_common_settings(
 
 
 def short_value(value: Any, seed: int | None = None) -> str:
-    """Return a setting's value as short text: of a run its method and digest, and another seed.
+    """Return a setting's value as short text.
 
-    Of another path it is its `encoder_name`.
+    Of a run it is its method and digest, with its seed unless that is `seed`; of another path its
+    `encoder_name`.
     """
     if isinstance(value, list):
         items = ", ".join(short_value(item, seed) for item in value)
@@ -346,7 +348,7 @@ def remove_runs(runs: Sequence[Run], root: AnyPath = "runs") -> None:
                 f"{run.path} is a link to a run; remove the link, or the run in its own folder"
             )
         if held := held_lock(path):
-            raise RunError(f"a process is working on {path} ({held.read_text()}); end it first")
+            raise RunError(f"a process is working on {path} ({owner_of(held)}); end it first")
         if stay := sorted({*needs.get(path, ())} - leaving):
             raise RunError(
                 f"{path} is needed by {', '.join(map(str, stay))}; remove these too, or keep it"

@@ -96,6 +96,8 @@ def root_of_needed(config: RunConfig, runs_root: AnyPath) -> AnyPath:
 def finished_run(config: RunConfig, runs_root: AnyPath = "runs") -> "Run | None":
     """Return the run of `config`, or None if it is not finished.
 
+    Deletes a training state that a kill left behind.
+
     Raises RunError if a dataset, or a run that it learned from, has other content than it had then.
     """
     path = run_path(config, runs_root)
@@ -180,7 +182,10 @@ class Run:
             self._lock.release(force=True)
 
     def acquire(self) -> None:
-        """Take the lock again after `release`. Raises RunError if another process holds it."""
+        """Take the lock again after `release`.
+
+        Raises RunError if another process holds it and the run is not finished.
+        """
         self._lock = lock_run(self.path)
 
     @property
@@ -245,7 +250,7 @@ class Run:
         was_finished = self.finished
         try:
             yield
-            # Otherwise the kernel that trained it may be open and have the lock.
+            # A run that was finished before may be locked by the open kernel that trained it.
             if not was_finished:
                 self.acquire()
                 self.record(seconds=round(time.monotonic() - started, 1))
@@ -381,14 +386,26 @@ def lock_run(path: Path, result: str = FINISHED, name: str = ".lock") -> fileloc
                 return lock
             if "WORKBENCH_CELL" not in os.environ:
                 raise BusyError(
-                    f"another process is working on {path} ({file.read_text()}); wait for its end"
+                    f"another process is working on {path} ({owner_of(file)}); wait for its end"
                 ) from None
     owner = f"process {os.getpid()} on {platform.node()} since {timestamp()}"
     if session := os.environ.get("JPY_SESSION_NAME"):
         owner += f", the kernel of {session}"
     with suppress(OSError):  # the disk is full
-        file.write_text(owner)
+        _owner_file(file).write_text(owner)
     return lock
+
+
+def owner_of(lock: Path) -> str:
+    """Return the process that holds a lock, as it noted."""
+    with suppress(OSError):
+        return _owner_file(lock).read_text()
+    return "it did not note its name"
+
+
+def _owner_file(lock: Path) -> Path:
+    # Beside the lock: Windows lets no other process read a locked file.
+    return lock.with_name(f"{lock.name}.owner")
 
 
 def held_lock(path: Path) -> Path | None:

@@ -170,8 +170,9 @@ def plan_cells(
             # With a base_root of its own the run learns from one there.
             needed = [] if getattr(config, "base_root", None) else config.runs_needed
             needs = tuple(add_cell(other, other.method) for other in needed)
-            chosen = (config.method, config.profile, config.seed, config.overrides)
-            cells[path] = Cell(*chosen, path, needs, title)
+            cells[path] = Cell(
+                config.method, config.profile, config.seed, config.overrides, path, needs, title
+            )
         return path
 
     for method, settings in grids.items():
@@ -205,7 +206,10 @@ def plan_cells(
 
 def _excludes(entry: Facts, method: str, facts: Facts) -> bool:
     """Return whether every condition of an entry of `without` holds."""
-    conditions = {ALIASES.get(name, name): value for name, value in entry.items()}
+    conditions = {}
+    for name, value in entry.items():
+        setting = name.replace("-", "_")
+        conditions[ALIASES.get(setting, setting)] = value
     if conditions.pop("method", method) != method:
         return False
     if not conditions.keys() <= facts.keys():  # the cell has no value for one of them
@@ -289,12 +293,14 @@ class Sweep:
         }
 
     def missing_stages(self) -> list[list[Cell]]:
-        """Return the cells that are not finished: those that need no other, then those that do."""
-        missing = [cell for cell in self.cells if self.read(cell)["state"] != "finished"]
-        return [
-            [cell for cell in missing if not cell.needs],
-            [cell for cell in missing if cell.needs],
-        ]
+        """Return the cells that are not finished, each stage after those that its cells need."""
+        left = [cell for cell in self.cells if self.read(cell)["state"] != "finished"]
+        stages = []
+        while left:
+            paths = {cell.path for cell in left}
+            stages.append([cell for cell in left if paths.isdisjoint(cell.needs)])
+            left = [cell for cell in left if not paths.isdisjoint(cell.needs)]
+        return stages
 
     def table(self) -> pd.DataFrame:
         """Return cell, method, seed, state, failure (of its last start), seconds, path by cell."""

@@ -32,7 +32,7 @@ _REQUEUES = 1000  # starts after a time limit until submitit gives up
 _NOTICE = 90  # seconds before the time limit at which a cell is interrupted
 # Seconds until an interrupted cell is killed; 15 s after Ctrl-C the command itself ends.
 _UNTIL_ENDED = 12
-_UNTIL_KILLED = 900  # seconds that a job waits for its end once Slurm has ended its job
+_UNTIL_KILLED = 900  # seconds that a job waits to be killed once Slurm has ended its cell
 
 
 @pydantic.dataclasses.dataclass(frozen=True)

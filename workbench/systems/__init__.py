@@ -8,6 +8,7 @@ from workbench.systems._mteb import read_mteb as read_mteb, write_mteb as write_
 from workbench.systems._scores import (
     SystemScores as SystemScores,
     join_systems as join_systems,
+    metrics_of as metrics_of,
 )
 from workbench.systems._tables import (
     read_score_file as read_score_file,

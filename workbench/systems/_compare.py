@@ -40,8 +40,15 @@ from workbench.systems._verdicts import SystemComparison
 _DETECTED = 1.959964 + 0.841621
 _LARGEST = 2.0  # difference of two correlations
 _SHOWN = ("kcc", "ndcg", *RETRIEVAL, "queries")  # further metrics of a report
-_DIFFERENCE = ["difference", "difference_low", "difference_high", "seed_std", "pairs_std"]
-_DIFFERENCE += ["p_value", "smallest"]
+_DIFFERENCE = [
+    "difference",
+    "difference_low",
+    "difference_high",
+    "seed_std",
+    "pairs_std",
+    "p_value",
+    "smallest",
+]
 _KEY = ["suite", "pair_id"]
 _VALUES = ["gold", "predicted"]
 _Reports = Mapping[str, list[Any]]
@@ -106,14 +113,12 @@ def compare_scores(
         # The source of pairs says which scale of gold was guessed.
         parts = re.split("[;,] ", of_suite.source)
         notes += [f"{suite}: {part}" for part in parts if "is a guess" in part]
-    metrics = {
-        (name, place): metrics_of(report)
-        for name, own in systems.items()
-        for place, report in enumerate(own)
-    }
-    pairs = _join_reports(
+    metrics = _by_seed(systems, metrics_of)
+    # The systems may have scored the pairs in another order: rows are joined by their id.
+    tables = _by_seed(
         systems, lambda report: extract_table(report, "scores").set_index(_KEY)[_VALUES]
     )
+    pairs = pd.concat(tables, axis=1)
     for suite in suites or scored:
         # Of several seeds some may lack the suite.
         scored_by = [key for key, of_report in metrics.items() if suite in of_report]
@@ -130,25 +135,22 @@ def compare_scores(
             row |= dict.fromkeys(_DIFFERENCE, math.nan)
             if name != base and base in measured:
                 row |= _difference_columns(system, measured[base], items, samples)
-            # Of its first seed that has the suite.
-            of_suite = metrics[next(key for key in scored_by if key[0] == name)][suite]
-            rows.append(
-                row | {key: of_suite[key] for key in _SHOWN if key in of_suite.keys() - row}
-            )
+            # Means over its seeds, as the value is.
+            of_seeds = [metrics[key][suite] for key in scored_by if key[0] == name]
+            others = pd.DataFrame(of_seeds).filter(_SHOWN).astype(float).mean()
+            rows.append(row | others.drop(items.kind, errors="ignore").to_dict())
     table = pd.DataFrame(rows)
     adjusted = holm(table["p_value"])
     return SystemComparison(table.assign(adjusted=adjusted), base, scores, notes)
 
 
-def _join_reports(systems: _Reports, table_of: Callable[[Any], Any]) -> Any:
-    """Return the tables of all reports side by side; the columns begin with system and seed."""
-    tables = {
-        (name, place): table_of(report)
+def _by_seed(systems: _Reports, read: Callable[[Any], Any]) -> Any:
+    """Return (system, place of the seed) -> what `read` returns for the report."""
+    return {
+        (name, place): read(report)
         for name, own in systems.items()
         for place, report in enumerate(own)
     }
-    # The systems may have scored the pairs in another order: rows are joined by their id.
-    return pd.concat(tables, axis=1)
 
 
 def _common_items(suite: str, systems: _Reports, pairs: Any) -> tuple[_Items, int]:
@@ -171,7 +173,8 @@ def _common_items(suite: str, systems: _Reports, pairs: Any) -> tuple[_Items, in
         options = {"sets": names, "measure": measure}
         return _Items("pairs", measure, gold, scores, options), left_out
     measure = RETRIEVAL[0] if all(RETRIEVAL[0] in own for own in of_suites) else "ndcg"
-    values, left_out = _complete(_join_reports(systems, partial(_values_by_query, suite, measure)))
+    tables = _by_seed(systems, partial(_values_by_query, suite, measure))
+    values, left_out = _complete(pd.concat(tables, axis=1))
     if values.empty:
         raise DataError(
             f"{suite}: {', '.join(systems)} have no pair or query in common; score them on one "
@@ -214,6 +217,10 @@ def _measure(systems: _Reports, items: _Items, samples: int) -> dict[str, _Syste
     scores = items.scores.to_numpy().T
     values = np.array([mean_over_sets(items.gold, own, **items.options) for own in scores])
     draws = bootstrap_values(items.gold, scores, samples=samples, **items.options)
+    # A resample whose gold is constant says nothing of any system; most must say something.
+    is_defined = np.isfinite(draws).any(axis=0)
+    if is_defined.mean() >= 0.5:
+        draws = draws[:, is_defined]
     measured = {}
     for name, reports in systems.items():
         own = items.scores.columns.get_level_values(0) == name

@@ -39,8 +39,13 @@ class SystemScores:
     @property
     def suites(self) -> list[str]:
         """The suites that a system was scored on."""
-        metrics = [metrics_of(report) for own in self.reports.values() for report in own]
-        return list(dict.fromkeys(suite for of_system in metrics for suite in of_system))
+        suites = (
+            suite
+            for reports in self.reports.values()
+            for report in reports
+            for suite in metrics_of(report)
+        )
+        return list(dict.fromkeys(suites))
 
     @property
     def first(self) -> Facts:

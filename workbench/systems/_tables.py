@@ -94,15 +94,14 @@ def read_score_file(
     tables = []
     for path in files:
         has_gold = on is not None or path != files[0]
-        of_file = dict(own_columns(path, chosen) or {})
-        tables.append(_read_rows(path, of_file, has_gold=has_gold))
+        tables.append(_read_rows(path, own_columns(path, chosen) or {}, has_gold=has_gold))
     notes = [table.attrs["note"] for table in tables]
     if on is None:
         rows = tables.pop(0)
         pairs = load_pairs(files[0], columns=rows.attrs["columns"])
         # A pair has the number of its row; those without gold are left out.
         rows = rows.iloc[list(map(int, pairs.pair_id))].reset_index(drop=True)
-        if files != paths and tables:  # they have the name of their folder
+        if len(files) > len(paths):  # they have the name of their folder
             pairs = replace(pairs, name=Path(files[0]).absolute().parent.name)
     else:
         pairs = on if isinstance(on, Pairs) else load_own_pairs(on, chosen)
@@ -130,7 +129,7 @@ def read_score_file(
     return SystemScores(reports, {pairs.name: pairs}, notes)
 
 
-def _read_rows(path: AnyPath, chosen: dict[str, str], *, has_gold: bool) -> pd.DataFrame:
+def _read_rows(path: AnyPath, chosen: Any, *, has_gold: bool) -> pd.DataFrame:
     """Return _ID, _TEXTS and _GOLD of a file, those that it has, and a column for each system."""
     # A path that is no name of a set is refused if it is no table.
     table: Any = read_own(Path(path).absolute())

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.files import Facts
 from workbench.metrics import FEWEST_QUERIES, MEASURE_TITLES, RETRIEVAL
 from workbench.systems._scores import SystemScores
 
@@ -48,7 +47,7 @@ class SystemComparison:
         table: Any = self.table
         is_of_pairs = table["measure"].isin(["spearman", "accuracy"])
         items = " or ".join(is_of_pairs.map({True: "pairs", False: "queries"}).unique())
-        tests = int(table["adjusted"].notna().sum())
+        tests = table["adjusted"].count()
         seeds = " and seeds" if table["seeds"].max() > 1 else ""
         text = (
             f"x 100. KCC and NDCG only of {FEWEST_QUERIES} queries or more. "
@@ -64,14 +63,15 @@ class SystemComparison:
 
     def verdicts(self) -> list[str]:
         """Return a sentence for each system and suite that was compared with the baseline."""
-        rows: Any = self.table[self.table["difference"].notna()]
+        rows = self.table.dropna(subset="difference")
         return [self._verdict(row) for row in rows.to_dict("records")]
 
-    def _verdict(self, row: Facts) -> str:
+    def _verdict(self, row: Any) -> str:
         name = f"{row['system']} and {self.baseline} on {row['suite']}"
-        points = f"{100 * row['difference']:+.1f}"
-        interval = f"{100 * row['difference_low']:.1f} to {100 * row['difference_high']:.1f}"
-        result = f"{points} {_title(row['measure'])} x 100, 95% interval {interval}"
+        result = (
+            f"{100 * row['difference']:+.1f} {_title(row['measure'])} x 100, 95% interval "
+            f"{100 * row['difference_low']:.1f} to {100 * row['difference_high']:.1f}"
+        )
         if pd.isna(row["difference_low"]):
             return f"{name} cannot be compared: a score is undefined in most resamples."
         # The sentence follows the corrected test, not the interval of this row alone.
@@ -79,8 +79,10 @@ class SystemComparison:
             text = f"No clear difference between {name}: {result}"
             if pd.isna(row["smallest"]):
                 return f"{text}."
-            seen = f"a true difference of {100 * row['smallest']:.1f}"
-            return f"{text}; {seen} would be seen in 80 of 100 cases."
+            return (
+                f"{text}; a true difference of {100 * row['smallest']:.1f} would be seen in 80 of "
+                "100 cases."
+            )
         word = "better" if row["difference"] > 0 else "worse"
         p = p_text(row["adjusted"])
         return f"{row['system']} is {word} than {self.baseline} on {row['suite']}: {result}, p {p}."
@@ -117,8 +119,9 @@ class SystemComparison:
                 continue
             values = rows[name]
             if name not in RETRIEVAL:
-                # The mean over few queries says little; it stays in `table`.
-                values = values.where(rows["queries"] >= FEWEST_QUERIES)
+                # The mean over few queries says little; it stays in `table`. Averages count none.
+                queries = rows.get("queries", 0 * values)
+                values = values.where(queries >= FEWEST_QUERIES)
             texts[title] = _points(values)
         if rows["difference"].notna().any():
             texts[f"to {self.baseline}"] = _points(rows["difference"], "+.1f")

@@ -5,14 +5,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
 
 from workbench.config import TrainingConfig
-from workbench.runs import Run
+from workbench.runs import Facts, Run
 
 _PROJECT = "ranking-workbench"  # the name under which trackers show runs
 
-Row = dict[str, Any]
+Row = Facts
 Listener = Callable[[Row], None]
 
 

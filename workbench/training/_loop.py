@@ -135,12 +135,17 @@ def _fit_here(
         if step == 0 and prints and config.recipe:
             print(config.recipe, flush=True)
         times = math.ceil(plan.steps / config.eval_steps)
-        if step == 0 and plan.rank == 0 and (plan.steps < _MIN_STEPS or times < 2):
+        if (
+            step == 0
+            and plan.rank == 0
+            and dev is not None
+            and (plan.steps < _MIN_STEPS or times < 2)
+        ):
             LOG.warning(_TOO_SHORT, plan.steps, times)
         with open_tracker(config, saved_run) as trackers:
             progress = [Progress(step, plan.steps)] if prints else []
             record = Record(method, dev, folder, rows, [*progress, *trackers, *callbacks])
-            _train(method, plan, record, state, recorder, step, saves_state=bool(run))
+            _train(method, plan, record, state, recorder, step, saves_state=bool(saved_run))
         if plan.world > 1:
             torch.distributed.barrier()  # the first process may still be writing
         if dev is not None:
@@ -218,7 +223,7 @@ def _train(  # noqa: PLR0917 - the parts of one training
             # Dev was measured by the first process alone, and all must end at the same step.
             stops = int(bool(record.reason_to_stop()))
             ended |= bool(max_over_processes(stops, method.encoder.device))
-        if plan.rank == 0 and saves_state and (saves or ended):
+        if saves_state and (saves or ended):
             record.flush()
             state.save(step, record.rows)
     record.flush()

@@ -65,7 +65,7 @@ class Plan:
         return peak * max(0.0, left)
 
     def seed(self, step: int) -> int:
-        """Return the seed of the step's dropout masks, which each process draws for itself."""
+        """Return the seed of what a step draws in this process: crops, masked words, dropout."""
         # Hashed: seeds next to each other would give similar streams of numbers.
         sequence = np.random.SeedSequence([self.config.seed, step, self.rank])
         return int(sequence.generate_state(1, np.uint64)[0])

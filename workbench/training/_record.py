@@ -85,10 +85,10 @@ class Record:
         """Return why training ends before its last step, "" if it goes on."""
         # The history alone decides, so that a resumed training ends at the same step.
         config = self.method.config
-        measured = self._measured(self._first)
-        if config.patience and measured:
-            best = measured.index(max(measured))
-            waited = len(measured) - 1 - best
+        may_be_kept = self._measured(self._first)
+        if config.patience and may_be_kept:
+            best = may_be_kept.index(max(may_be_kept))
+            waited = len(may_be_kept) - 1 - best
             if waited >= config.patience:
                 return f"dev has not risen in {waited} evaluations"
         limit = config.stop_below_start
@@ -111,7 +111,7 @@ class Record:
     def losses(self, step: int) -> dict[str, float]:
         """Return the means of loss, terms and observations since the last call.
 
-        Raises RunError if one is not finite.
+        Raises RunError if the loss is not finite.
         """
         terms = {name: float(value) / self._steps for name, value in self._sums.items()}
         loss = sum(terms.values())

@@ -55,8 +55,9 @@ class GraphRecorder(Recorder):
     def __call__(self, compute: Compute) -> Compute:
         graph = torch.cuda.CUDAGraph()
         # Other threads, such as that of pinned memory, may use the device during the recording.
-        options: Any = {"capture_error_mode": "thread_local"}
-        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, **options):
+        with torch.cuda.graph(
+            graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
+        ):
             outcome = compute()
 
         def replay() -> Outcome:

@@ -4,7 +4,7 @@ Plotly reads markup and JupyterLab mathematics in a figure's text, so `plain` es
 
 import json
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from functools import cache
 from html import escape, unescape
 from typing import Any
@@ -37,7 +37,7 @@ def wrapped(text: object, width: int) -> str:
     return "<br>".join(map(plain, textwrap.wrap(str(text), width)))
 
 
-def tick_names(names: Sequence[str], width: int = 16) -> list[str]:
+def tick_names(names: Iterable[str], width: int = 16) -> list[str]:
     """Return names for an axis: shortened to three lines of `width` characters."""
     short = shortened(names, 3 * width)
     # Wrapped after shortening: a cut in the middle keeps method and setting.
@@ -69,7 +69,7 @@ def laid_out(
     )
 
 
-def figure_text(figure: Mapping[str, Any]) -> str:
+def figure_text(figure: Facts) -> str:
     """Return the title of a figure and the names of its parts, for who does not see it."""
     title = figure["layout"].get("title", {}).get("text")
     texts = [title, *[trace.get("name") for trace in figure["data"]]]

@@ -106,11 +106,6 @@ def number_class(value: float, largest: float) -> str:
     return f"number {'pro' if value > 0 else 'con'}{depth}"
 
 
-def details(summary: str, html: str) -> str:
-    """Return HTML that opens with a click on a text."""
-    return f"<details><summary>{escape(summary)}</summary>{html}</details>"
-
-
 def problem_html(problem: Exception, label: str = "") -> str:
     """Return what is shown instead of something, such as `label`, that cannot be drawn."""
     text = str(problem)

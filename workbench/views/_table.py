@@ -1,6 +1,6 @@
 """The widgets of the live views: a table of columns, a panel of HTML, and the frame of a view."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import anywidget
@@ -10,6 +10,7 @@ import pandas as pd
 import traitlets
 
 from workbench.errors import unknown_name
+from workbench.files import Facts
 from workbench.views._style import HERE, inlined, problem_html, render
 
 STYLE_SHEET = render("styles.css")
@@ -40,7 +41,7 @@ class TableWidget(anywidget.AnyWidget):
     ticked = traitlets.List().tag(sync=True)
     height = traitlets.Int(420).tag(sync=True)
 
-    def set_rows(self, frame: pd.DataFrame, columns: Sequence[Mapping[str, Any]]) -> None:
+    def set_rows(self, frame: pd.DataFrame, columns: list[Facts]) -> None:
         """Replace all rows.
 
         Args:
@@ -54,15 +55,13 @@ class TableWidget(anywidget.AnyWidget):
         rows = ["\n".join(row).lower() for row in zip(*searched.values(), strict=True)]
         self._searched = pd.Series(rows, dtype=object)
         with self.hold_sync():
-            self.columns = self._columns = list(columns)
+            self.columns = self._columns = columns
             self.extra = {}
             # Numbers travel as bytes, so that nan and all digits arrive.
             self.data = {name: _bytes(values) for name, values in numbers.items()} | searched
             self._list()
 
-    def order_by(
-        self, column: Mapping[str, Any], values: np.ndarray, *, descending: bool = True
-    ) -> None:
+    def order_by(self, column: Facts, values: np.ndarray, *, descending: bool) -> None:
         """Sort by numbers that are shown in front of the columns of `set_rows`; choose the first.
 
         Other numbers of the same name replace them, and cost one message of one column."""
@@ -121,8 +120,8 @@ class Panel(anywidget.AnyWidget):
 class View(ipywidgets.VBox):
     """Controls, tables and panels; without a kernel its static HTML is shown in their place."""
 
-    settable: ClassVar[tuple[str, ...]]  # the properties that `select` sets, in this order
-    controls: dict[str, Any]  # ipywidgets by name
+    settable: ClassVar[tuple[str, ...]] = ()  # the properties that `select` sets, in this order
+    controls: Facts  # ipywidgets by name
 
     def static(self) -> str:
         """Return HTML that shows the same without a kernel, with classes of `STYLES`."""
@@ -146,7 +145,7 @@ class View(ipywidgets.VBox):
 class TypedView(View):
     """Fields, and next to them, or below a row of them, what is drawn while they change."""
 
-    def __init__(self, controls: dict[str, Any], *, is_row: bool = False) -> None:
+    def __init__(self, controls: Facts, *, is_row: bool = False) -> None:
         self.controls = controls
         self.panel = Panel()
         for control in controls.values():
@@ -162,15 +161,15 @@ class TypedView(View):
             fields.layout = {"flex_flow": "column", "width": "34%"}
             self.panel.layout.width = "65%"
 
-    def html(self, *, is_static: bool) -> str:
+    def html(self, *, is_live: bool) -> str:
         """Return what is drawn, live or without a kernel; errors are shown in its place."""
         raise NotImplementedError
 
     def _draw(self, _: Any = None) -> None:
-        self.panel.html = or_problem(self.html, is_static=False)
+        self.panel.html = or_problem(self.html, is_live=True)
 
     def static(self) -> str:
-        return f"<p>Run the cell to change it.</p>{or_problem(self.html, is_static=True)}"
+        return f"<p>Run the cell to change it.</p>{or_problem(self.html, is_live=False)}"
 
 
 def dropdown(

@@ -74,11 +74,11 @@ class Ask(TypedView):
         """Return each target with rank and score by label, the best first."""
         return self._view(self._encoders).table.reset_index(drop=True)
 
-    def html(self, *, is_static: bool) -> str:
+    def html(self, *, is_live: bool) -> str:
         encoders, problems = usable_encoders(self._encoders, self._sentences())
         if not encoders:
             return problems
-        return problems + view_html(self._view(encoders), is_live=not is_static, targets=_SHOWN)
+        return problems + view_html(self._view(encoders), is_live=is_live, targets=_SHOWN)
 
     def to_html(
         self, path: str | Path, *, encoder: bool = False, precision: Precision = "int8"
@@ -94,7 +94,7 @@ class Ask(TypedView):
             ValueError: Another precision.
         """
         if not encoder:
-            ranking = self.html(is_static=True)
+            ranking = self.html(is_live=False)
             return write_page(path, _PAGE + inlined(ranking))
         query, *lines = self._sentences()
         models = {cached.label: cached.model for cached in self._encoders}

@@ -9,15 +9,14 @@ import pandas as pd
 from workbench.errors import DataError, first_problem
 from workbench.metrics import seed_interval
 from workbench.views._style import render
-from workbench.views._table import STYLE_SHEET
 from workbench.views.export import FigureRenderer, script_html, write_page
 from workbench.views.figures import narrowing_interval
 from workbench.views.notebooks import table_html
 from workbench.views.run_tables import finished_runs
 
-# The file of answers that `teaching.sign` starts, and its columns after the time.
+# The file of answers that `teaching.sign` starts, and its columns.
 SHEET = "answers.csv"
-SHEET_COLUMNS = ["name", "notebook", "exercise", "right", "answer", "gain"]
+SHEET_COLUMNS = ["time", "name", "notebook", "exercise", "right", "answer", "gain"]
 _ONE_EXERCISE = ["folder", "name", "exercise"]  # of a student
 
 
@@ -69,22 +68,27 @@ def read_board(folder: str | Path, suite: str = "world-test") -> Board:
                 sheets.append(rows.assign(folder=place.name))
             except Exception as problem:  # whatever a file of this name contains
                 notes.append(f"{sheet} is no sheet of answers: {first_problem(problem)}")
-        for root in {config.parents[2] for config in place.rglob("*-s*/config.json")}:
+        # A run's folder alone has the class as its root, whose runs are everybody's.
+        roots = {config.parents[2] for config in place.rglob("*-s*/config.json")}
+        for root in roots - {Path(folder)}:
             with suppress(DataError):  # it has no scores of this suite
                 runs.append(finished_runs(root, suite).assign(student=place.name))
-    answers = pd.concat(sheets)
+    # One student may hand in a folder twice.
+    answers = pd.concat(sheets).drop_duplicates()
     scored: Any = pd.concat(runs).sort_values("ended")
     for missing, names in (
         ("answers", answers["folder"]),
         (f"finished run with scores on {suite}", scored["student"]),
     ):
-        without = [place.name for place in places if place.name not in {*names}]
-        if without:
+        if without := [place.name for place in places if place.name not in {*names}]:
             notes.append(f"no {missing}: {', '.join(without)}")
+    scored = scored.drop_duplicates(["student", "method", "settings", "seed"])
     again = scored[scored.duplicated(["method", "settings", "seed"])]["student"].unique()
     if len(again):
         notes.append(f"left out, since another student has the same seed: {', '.join(again)}")
-    answers["exercise"] = (answers["notebook"] + " " + answers["exercise"]).str.strip()
+    # JupyterLab and browsers add a number to the name of a copy.
+    notebooks = answers["notebook"].str.replace(r"(-Copy\d+| ?\(\d+\))$", "", regex=True)
+    answers["exercise"] = (notebooks + " " + answers["exercise"]).str.strip()
     return Board(_states(answers), _last_wrong(answers), _so_far(scored), notes)
 
 
@@ -105,8 +109,7 @@ def _states(answers: Any) -> pd.DataFrame:
     is_guess = answers["gain"] != ""
     marks = answers["right"].mask(is_guess, answers["answer"] + ", off by " + distances)
     tries = answers.assign(mark=marks).groupby(_ONE_EXERCISE, sort=False)["mark"]
-    states = tries.agg(_describe_tries)
-    return states.unstack(fill_value="open").reset_index()
+    return tries.agg(_describe_tries).unstack(fill_value="open").reset_index()
 
 
 def _describe_tries(marks: Any) -> str:
@@ -141,7 +144,5 @@ def board_page(path: str | Path, board: Board) -> Path:
         runs=table_html(board.runs.round(2).set_index("student")),
         figure=script_html() + drawn,
         notes=board.notes,
-        style=STYLE_SHEET,
-        script="",
     )
     return write_page(path, html)

@@ -29,8 +29,8 @@ _COLUMNS = ["suite", "system", "measure", "seeds", "difference", "adjusted"]
 
 
 @dataclass(frozen=True)
-class _StageReport(Report):
-    """The report of a run before or after its training, with the settings, which have its seed."""
+class _StartReport(Report):
+    """The report of a run before its training, with the settings, which have its seed."""
 
     config: Any
 
@@ -122,10 +122,12 @@ def compare_with_start(run: Run) -> str:
     if not run.has(BEFORE):
         return "The start was not evaluated, so the run cannot be compared with it."
     if run_tables.is_its_start(run):
-        advice = "Try a lower learning_rate, more training data, or a teacher (rankcse)."
-        return f"It is its start: no step was better on dev, so that the start is kept. {advice}"
+        return (
+            "It is its start: no step was better on dev, so that the start is kept. "
+            "Try a lower learning_rate, more training data, or a teacher (rankcse)."
+        )
     suite = main_suite(run.metrics())
-    systems = {"its start": [_read_stage(run, BEFORE)], run.config.method: [run]}
+    systems = {"its start": [_read_start(run)], run.config.method: [run]}
     verdicts = compare_scores(SystemScores(systems), suites=[suite]).verdicts()
     undefined = "The two cannot be compared: all gold scores, or all scores of one, are equal."
     verdict = next(iter(verdicts), undefined)
@@ -133,7 +135,7 @@ def compare_with_start(run: Run) -> str:
     return f"{verdict} {advice}".strip()
 
 
-def _starts(runs: pd.DataFrame) -> list[_StageReport]:
+def _starts(runs: pd.DataFrame) -> list[_StartReport]:
     """Return the encoder before training of each seed."""
     stored = runs.loc[[Run(path).has(BEFORE) for path in runs["path"]]]
     # Another device changes the last digits of a score.
@@ -143,11 +145,11 @@ def _starts(runs: pd.DataFrame) -> list[_StageReport]:
             "runs of one seed began with different encoders, so there is no one 'before'; choose "
             "the runs of one label, or a label as the baseline"
         )
-    reports = [read_or_warn(path, _read_stage, stage=BEFORE) for path in starts["path"]]
+    reports = [read_or_warn(path, _read_start) for path in starts["path"]]
     return [report for report in reports if report]
 
 
-def _read_stage(run: Run, stage: str) -> _StageReport:
+def _read_start(run: Run) -> _StartReport:
     # What runs were scored on has pairs, so that their rankings need not be read.
-    rankings = pd.DataFrame(columns=list(RANKING_COLUMNS))
-    return _StageReport(run.metrics(stage), run.scores(stage), rankings, run.config)
+    rankings = pd.DataFrame(columns=RANKING_COLUMNS)
+    return _StartReport(run.metrics(BEFORE), run.scores(BEFORE), rankings, run.config)

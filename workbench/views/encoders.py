@@ -22,7 +22,6 @@ Encoders = Mapping[str, Any] | Sequence[Any] | None  # as `Ask` takes them
 Strings = Sequence[str]
 WORDS = "word-overlap"  # the name of `WordOverlap`, where an encoder can be named
 SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces between words
-_BUNDLED = ["english-encoder"]  # the encoders if none is given
 
 
 def label_encoders(encoders: Encoders) -> Facts:
@@ -34,7 +33,7 @@ def label_encoders(encoders: Encoders) -> Facts:
     if isinstance(encoders, str | Path):
         encoders = [encoders]
     labelled = {}
-    for source in _BUNDLED if encoders is None else encoders:
+    for source in ["english-encoder"] if encoders is None else encoders:
         label = name = _name_of(source)
         number = 2
         while label in labelled:
@@ -67,10 +66,10 @@ class WordOverlap:
         # Hashing needs no fit, so a new sentence costs only itself.
         self._words = hashing.transform
 
-    def encode(self, sentences: list[str]) -> np.ndarray:
+    def encode(self, sentences: Strings) -> np.ndarray:
         return self._words(sentences).toarray()
 
-    def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
+    def score(self, sentence1: Strings, sentence2: Strings) -> np.ndarray:
         # Rows have length 1, so the sum of products is the cosine.
         common = self._words(sentence1).multiply(self._words(sentence2))
         return np.asarray(common.sum(axis=1)).ravel()
@@ -137,7 +136,7 @@ class CachedEncoder:
         """Return the cosine of each pair of sentences, [n]."""
         # In sparse rows: 8,192 columns of 10,000 targets are 655 MB.
         if isinstance(self.model, WordOverlap):
-            return self.model.score(list(first), list(second))
+            return self.model.score(first, second)
         return np.einsum("nd,nd->n", self(first), self(second))
 
     def leads(self, texts: Sequence[Strings]) -> np.ndarray:
@@ -188,7 +187,7 @@ class StartingEncoder:
 
 
 @_without_warnings()
-def scores_of(source: Any, pairs: Pairs, name: str | None = None, columns: Any = None) -> Any:
+def scores_of(source: Any, pairs: Pairs, name: str | None, columns: Any) -> Any:
     """Return scores of the pairs under an encoder; other sources are returned as they are.
 
     name, columns: Of the pairs, if they are a set or a file: then the scores are cached."""

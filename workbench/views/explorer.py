@@ -11,6 +11,7 @@ import ipywidgets
 import numpy as np
 import pandas as pd
 
+from workbench.files import Facts
 from workbench.views._style import render, shortened
 from workbench.views._table import (
     Panel,
@@ -60,7 +61,7 @@ class Explorer(View):
     labels: list[str]
     ids: list[Any]
     frame: pd.DataFrame
-    columns: list[dict[str, Any]]
+    columns: list[Facts]
     note = ""
     first_order = "disagreement"
 
@@ -158,11 +159,8 @@ class Explorer(View):
             return
         self._why = ""
         self.reasons.html = ""
-        html = ""
         row = self.grid.chosen
-        if row >= 0:
-            html = or_problem(self.details, row, is_live=True)
-        self.detail.html = html
+        self.detail.html = or_problem(self.details, row, is_live=True) if row >= 0 else ""
 
     def details(self, row: int, *, is_live: bool) -> str:
         """Return HTML of a row; buttons in it have the number of a view and a letter."""

@@ -53,7 +53,10 @@ def training_curve(histories: Tables, *, terms: bool = False) -> Figure:
             figure.add_scatter(
                 x=best["step"],
                 y=100 * best["dev_spearman"],
-                marker={"symbol": "circle-open", "size": 16, "color": colour, "line_width": 2},
+                marker_symbol="circle-open",
+                marker_size=16,
+                marker_color=colour,
+                marker_line_width=2,
                 name=f"{name}: kept",
                 mode="markers",
             )
@@ -71,13 +74,16 @@ def training_curve(histories: Tables, *, terms: bool = False) -> Figure:
                 y=losses[column],
                 name=f"{name}: {term}",
                 mode="lines",
-                line={"color": colour, "dash": dash, "width": 1.5},
+                line_color=colour,
+                line_dash=dash,
+                line_width=1.5,
                 secondary_y=True,
             )
     return laid_out(
         figure,
         "Dev Spearman and training loss",
-        legend={"orientation": "h", "y": -0.25},
+        legend_orientation="h",
+        legend_y=-0.25,
         xaxis_title="training step",
         yaxis_title="Spearman on dev x 100",
         yaxis2_title="training loss",
@@ -161,7 +167,8 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
             x1=number + 0.5,
             y0=number - 1.5,
             y1=number - 0.5,
-            line={"color": COLOURS[1], "width": 3},
+            line_color=COLOURS[1],
+            line_width=3,
             fillcolor="rgba(0,0,0,0)",
             opacity=1,
             row="all",
@@ -258,7 +265,7 @@ def sentence_map(
     for rows in vectors.values():
         unit = normalize(np.asarray(rows, dtype=np.float64))
         planes.append(PCA(2, random_state=0).fit_transform(unit))
-    titles = tick_names([*vectors], 28)
+    titles = tick_names(vectors, 28)
     figure = make_subplots(cols=len(planes), subplot_titles=titles, horizontal_spacing=0.03)
     # One colour for a sentence on all maps: it can be followed from one to the next.
     colours = planes[0][:, 0] if values is None else np.asarray(values)
@@ -270,7 +277,9 @@ def sentence_map(
             y=points[:, 1],
             text=texts,
             mode="markers",
-            marker={"size": size, "color": colours, "coloraxis": "coloraxis"},
+            marker_size=size,
+            marker_color=colours,
+            marker_coloraxis="coloraxis",
             hovertemplate="%{text}<extra></extra>",
             row=1,
             col=column,
@@ -299,8 +308,8 @@ def score_intervals(compared: SystemComparison) -> Figure:
         return _empty_figure("No finished runs yet")
     numbers = 100 * table[["value", "low", "high"]]
     shown = numbers.assign(
-        row=tick_names(list(table["suite"] + ": " + table["system"]), 24),
-        system=tick_names(list(table["system"]), 24),
+        row=tick_names(table["suite"] + ": " + table["system"], 24),
+        system=tick_names(table["system"], 24),
         above=numbers["high"] - numbers["value"],
         below=numbers["value"] - numbers["low"],
     )
@@ -331,12 +340,16 @@ def narrowing_interval(runs: pd.DataFrame) -> Figure:
     Example:
         views.narrowing_interval(views.read_board("class").runs)
     """
-    names = tick_names(list(runs["student"] + ", seed " + runs["seed"].astype(str)))
+    names = tick_names(runs["student"] + ", seed " + runs["seed"].astype(str))
     figure = Figure()
     figure.add_scatter(x=names, y=runs["score"], mode="markers", name="score", marker_size=10)
-    half = {"array": runs["high"] - runs["mean"]}
-    title = "mean so far, 95% interval"
-    figure.add_scatter(x=names, y=runs["mean"], error_y=half, mode="markers", name=title)
+    figure.add_scatter(
+        x=names,
+        y=runs["mean"],
+        error_y_array=runs["high"] - runs["mean"],
+        mode="markers",
+        name="mean so far, 95% interval",
+    )
     return laid_out(
         figure,
         "Each seed is a dot; the mean so far has its interval",

@@ -24,6 +24,7 @@ from workbench.files import Facts
 from workbench.metrics import metrics_table
 from workbench.notebook import without_links
 from workbench.runs import Run
+from workbench.systems import metrics_of
 from workbench.views._plot import HEIGHT, figure_theme
 from workbench.views._style import read_part, render, svg_image
 from workbench.views._table import Panel, TypedView
@@ -56,7 +57,7 @@ def show_tables() -> None:
         display(HTML(script_html()))
     # Outside of IPython, as in a test of a notebook's code, tables are printed as usual.
     shell: Any = get_ipython()
-    if shell is not None:
+    if shell:
         shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, table_html)
 
 
@@ -124,9 +125,7 @@ def score_table(evaluations: Mapping[str, Any]) -> pd.DataFrame:
     """
     tables = {}
     for label, one in evaluations.items():
-        # A run reads its numbers from disk, a report has them.
-        metrics = one.metrics() if isinstance(one, Run) else one.metrics
-        tables[label] = metrics_table(metrics)
+        tables[label] = metrics_table(metrics_of(one))
     return pd.concat(tables).droplevel(1).round(2)
 
 
@@ -144,8 +143,6 @@ def dev_table(history: pd.DataFrame, *columns: str) -> pd.DataFrame:
 
 class Mechanism(TypedView):
     """`controls` by name, and below them a drawing that follows their values."""
-
-    settable = ()
 
     # The annotation is a text, since the import of `FigureWidget` takes a tenth of all imports.
     def __init__(
@@ -179,7 +176,7 @@ class Mechanism(TypedView):
             self.children = [*self.children, figure]
         self.add_class("workbench-mechanism")
 
-    def html(self, *, is_static: bool) -> str:
+    def html(self, *, is_live: bool) -> str:
         values = {name: control.value for name, control in self.controls.items()}
         drawn = self._compute(**values)
         text, *tables = (drawn,) if isinstance(drawn, str) else drawn
@@ -189,8 +186,7 @@ class Mechanism(TypedView):
         bundle, metadata = super()._repr_mimebundle_(**kwargs)
         if self._figure:
             # Without a kernel a page draws the figure of today, not the widget.
-            figure = go.Figure(self._figure)
-            bundle = {**figure._repr_mimebundle_(), **bundle}
+            bundle = {**go.Figure(self._figure)._repr_mimebundle_(), **bundle}
         return bundle, metadata
 
 
@@ -228,7 +224,7 @@ class LiveCurve:
             or len(self._rows) < 3
             or now > self._drawn + max(1, len(self._rows) / 100)
         )
-        if self._output is not None and is_due:
+        if self._output and is_due:
             self._drawn = now
             # plotly's renderer in JupyterLab draws once and ignores later updates. A new one begins
             # after an output of another kind: a gap of the figure's height, so that nothing below

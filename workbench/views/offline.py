@@ -4,13 +4,14 @@ It needs no network, kernel or installation."""
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from workbench.errors import EncoderError, SettingError, unknown_name
+from workbench.files import Facts
 from workbench.views._style import render
 from workbench.views.encoders import WordOverlap
 from workbench.views.export import write_page
@@ -24,7 +25,7 @@ Precision = Literal["int8", "float16"]
 
 def write_offline(
     path: str | Path,
-    models: Mapping[str, Any],
+    models: Facts,
     query: str,
     targets: Sequence[str],
     precision: Precision,
@@ -33,16 +34,11 @@ def write_offline(
 
     Raises as `pack_encoder`."""
     packed = [{"label": label, **pack_encoder(model, precision)} for label, model in models.items()]
-    page = render(
-        "offline.html",
-        encoders=packed,
-        query=query,
-        targets=targets,
-    )
+    page = render("offline.html", encoders=packed, query=query, targets=targets)
     return write_page(path, page)
 
 
-def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
+def pack_encoder(encoder: Any, precision: Precision = "int8") -> Facts:
     """Return what `encoder.js` reads: config, tokenizer file, and weights as base64.
 
     Args:
@@ -70,7 +66,7 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
     weights = {}
     for name, value in encoder.backbone.state_dict().items():
         if name.startswith(("embeddings.", "encoder.")):
-            weights[name] = value.detach().float().cpu().numpy()
+            weights[name] = value.float().cpu().numpy()
     # Above the largest float16 the script would compute with infinity; nan is not below it.
     largest = np.finfo(np.float16).max
     is_finite = all((np.abs(values) <= largest).all() for values in weights.values())
@@ -90,8 +86,10 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
     }
     for problem, is_so in problems.items():
         if is_so:
-            remedy = "a page can contain a BERT with WordPiece, pooled by mean or cls"
-            raise EncoderError(f"{encoder.checkpoint.name} {problem}; {remedy}")
+            raise EncoderError(
+                f"{encoder.checkpoint.name} {problem}; "
+                "a page can contain a BERT with WordPiece, pooled by mean or cls"
+            )
     tensors = []
     parts = []
     for name, values in weights.items():
@@ -115,7 +113,6 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
 def _whole_numbers(rows: np.ndarray) -> bytes:
     """Return the rows as int8, then the scale of each row as float32."""
     # A row of zeros has any scale.
-    largest = np.maximum(np.abs(rows).max(axis=1), 1e-12)
-    scales = largest / 127
+    scales = np.maximum(np.abs(rows).max(axis=1), 1e-12) / 127
     whole = np.rint(rows / scales[:, None]).astype(np.int8)
     return whole.tobytes() + scales.astype("<f4").tobytes()

@@ -87,7 +87,7 @@ class PairExplorer(Explorer):
         self.labels = labels
         self.title = f"Pairs of {self._suite}"
         self.ids = table["pair_id"].tolist()
-        self.frame = table.drop(columns="pair_id").filter(regex="^(?!score: )")
+        self.frame = table.filter(regex="^(?!pair_id$|score: )")
         self.columns = columns
         self.table = table
         self._partners = partners
@@ -156,8 +156,9 @@ class PairExplorer(Explorer):
         """Return the name of a pair and its ranks among all pairs, not among its partners."""
         pair = self.table.loc[row]
         ranks = [f"{rank:g}" for rank in pair.filter(regex="^rank: ")]
-        total = f"of {len(self.table):,} pairs: {', '.join(ranks)}"
-        return f"{pair['subset']} {pair['pair_id']}; {total}"
+        return (
+            f"{pair['subset']} {pair['pair_id']}; of {len(self.table):,} pairs: {', '.join(ranks)}"
+        )
 
     def views(self, row: int) -> list[QueryView]:
         """Return the first sentence with all its partners, and the second if it has others."""
@@ -237,8 +238,10 @@ def scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.nda
     if isinstance(source, list | np.ndarray):
         values = np.asarray(source, dtype=np.float64)
         if values.shape != (len(pairs),) or not np.isfinite(values).all():
-            needed = f"there must be {len(pairs)} finite numbers"
-            raise ValueError(f"{label!r} has scores of shape {values.shape}; {needed}")
+            raise ValueError(
+                f"{label!r} has scores of shape {values.shape}; "
+                f"there must be {len(pairs)} finite numbers"
+            )
         return values
     table = extract_table(source, "scores")
     rows = table.loc[table["suite"] == suite]

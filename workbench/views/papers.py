@@ -20,7 +20,6 @@ from workbench.data import describe
 from workbench.files import Facts, project_path, set_name
 from workbench.metrics import similar_third, spearman
 from workbench.runs import Run
-from workbench.views._style import details
 from workbench.views.notebooks import table_html
 from workbench.views.run_tables import (
     finished_rows,
@@ -170,9 +169,9 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
     lines = {}
     measured = []
     for row, of_row in values.groupby("row", sort=False):
-        lines[row, "published"] = dict(zip(of_row["column"], of_row["value"], strict=True))
-        stated = of_row[of_row["stated"] != ""]
-        here = dict(zip(stated["column"], stated["stated"], strict=True))
+        cells = of_row.set_index("column")
+        lines[row, "published"] = cells["value"].to_dict()
+        here = cells.loc[cells["stated"] != "", "stated"].to_dict()
         reproduced = of_row[of_row["command"] != ""]
         empty = []
         means = []
@@ -194,8 +193,7 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
                 averages = of_row.loc[of_row["task"] == "row average", "column"]
                 here |= dict.fromkeys(averages, format_spread([np.mean(means)], 1))
     columns = dict.fromkeys(values["column"])
-    index = pd.MultiIndex.from_tuples(list(lines))
-    table = pd.DataFrame(lines.values(), index=index, columns=[*columns, "command"])
+    table = pd.DataFrame(lines, index=[*columns, "command"]).T
     table.attrs["measured"] = measured
     return table.astype(object).fillna("")
 
@@ -243,7 +241,7 @@ def show_measured(*tables: pd.DataFrame) -> None:
             rest.append(title + table_html(table))
     if rest:
         summary = "Tables with rows that have no run: published values and commands"
-        display(HTML(details(summary, "".join(rest))))
+        display(HTML(f"<details><summary>{summary}</summary>{''.join(rest)}</details>"))
 
 
 def _measure_runs(value: Any, runs: Runs) -> list[float]:

@@ -107,9 +107,8 @@ def phenomena(
     if any(pairs.extra.get("score_second", ())):
         shares[SECOND] = ranked_right(pairs, _second_grades(pairs))
     table = _relation_table(pairs, shares, gaps)
-    # Holm counts the tests that were made, not the empty cells.
-    p_values = table["p_value"].dropna()
-    table["adjusted"] = pd.Series(holm(p_values.tolist()), p_values.index, dtype=float)
+    # Holm counts the tests that were made, not the empty cells, which are nan.
+    table["adjusted"] = holm(table["p_value"])
     # Both must agree: the test is over queries only, the interval over seeds as well.
     excludes_zero = (table["low"] > 0) | (table["high"] < 0)
     is_clear = (table["adjusted"] < ALPHA) & excludes_zero
@@ -209,7 +208,7 @@ def _difference(
     # The sums of equal numbers round apart: a flip that changes nothing is as large.
     as_large = (flipped >= abs(mean_total.sum()) - 1e-9).sum()
     # One is added to both: the observed signs are one of the possible flips.
-    return (*interval, float((1 + as_large) / (1 + len(signs))))
+    return (*interval, (1 + as_large) / (1 + len(signs)))
 
 
 class Phenomena(View):
@@ -220,8 +219,6 @@ class Phenomena(View):
     interval over seeds and queries (low, high; nan if the two have one seed in common), p_value,
     adjusted (Holm), and verdict: 1 gains, -1 loses, 0 not clear. The baseline's share is the mean
     over all its runs, or over all starts."""
-
-    settable = ()
 
     def __init__(
         self,
@@ -241,7 +238,6 @@ class Phenomena(View):
         self.shares = shares
         self.bases = bases
         self.baseline = baseline
-        self.controls = {}
         self._open = ""
         self.targets = Panel(scrolls=True)
         self.heat = Panel(self.press, html=self._heat_map(is_live=True))
@@ -267,10 +263,7 @@ class Phenomena(View):
     def press(self, value: str) -> None:
         """Show the targets behind a cell, "relation", a new line and "label", or close them."""
         self._open = "" if value == self._open else value
-        html = ""
-        if self._open:
-            html = or_problem(self._targets, *value.split("\n"))
-        self.targets.html = html
+        self.targets.html = or_problem(self._targets, *value.split("\n")) if self._open else ""
 
     def targets_of(self, label: str, relation: str) -> pd.DataFrame:
         """Return query, target, gold, and the shares in [0, 1] under the baseline and the label.

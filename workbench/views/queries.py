@@ -187,14 +187,13 @@ class SuiteRankings:
             scores,
             f"{self.name}, {query_id}",
         )
-        measures = {}
         if len(rows) > _MANY:
             # Without ir-measures, or with grades that are not whole, there are KCC and NDCG.
             with suppress(WorkbenchError):
                 tables = [part.assign(suite=label, score=own) for label, own in scores.items()]
                 found = retrieval_metrics(pd.concat(tables))
-                measures = {name: found[name].tolist() for name in RETRIEVAL}
-        return replace(view, measures=measures)
+                view = replace(view, measures={name: found[name].tolist() for name in RETRIEVAL})
+        return view
 
     def distances(self, a: str, b: str | None = None) -> np.ndarray:
         """Return 1 - tau-b of each query between the scores of a and b, by default gold.

@@ -276,8 +276,10 @@ class RunPicker(View):
 
     def static(self) -> str:
         ticked = table_html(self._facts.loc[sorted(self.grid.ticked)])
-        count = f"{len(self.grid.ticked)} of {len(self._all)}"
-        text = f"{count} runs on {escape(self.suite + self._note)}. Run the cell to choose."
+        text = (
+            f"{len(self.grid.ticked)} of {len(self._all)} runs on "
+            f"{escape(self.suite + self._note)}. Run the cell to choose."
+        )
         return f"<p>{text}</p>{framed(ticked)}{self._means()}"
 
 

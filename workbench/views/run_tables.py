@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any, TypeVar
@@ -54,12 +54,16 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
         scored_suites.update(metrics)
         if name in metrics:
             facts = row["facts"]
-            values = {"encoder": row["settings"]["encoder"], "before": metrics[name].get("start")}
-            values |= {"ended": facts.get("ended", ""), "version": suite_version(facts, name)}
             # An average has no pairs of its own: those of its sets are added up.
             sets = [metrics[part] for part in AVERAGES.get(name, [name]) if part in metrics]
-            values["pairs"] = sum(of_set.get("n", 0) for of_set in sets)
-            values["queries"] = sum(of_set.get("queries", 0) for of_set in sets)
+            values = {
+                "encoder": row["settings"]["encoder"],
+                "before": metrics[name].get("start"),
+                "ended": facts.get("ended", ""),
+                "version": suite_version(facts, name),
+                "pairs": sum(of_set.get("n", 0) for of_set in sets),
+                "queries": sum(of_set.get("queries", 0) for of_set in sets),
+            }
             rows.append(row | metrics[name] | values)
     known_sets = {*dataset_names(), *AVERAGES}
     if not rows and name not in known_sets and suite_file(suite) is None:
@@ -116,7 +120,7 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     queries. Columns without a value are left out.
     """
     require_labels(runs)
-    measure = "accuracy" if runs["accuracy"].notna().to_numpy().any() else "spearman"
+    measure = "accuracy" if runs["accuracy"].notna().any() else "spearman"
     runs = runs.copy()
     is_sparse = runs["queries"] < FEWEST_QUERIES
     runs.loc[is_sparse, ["kcc", "ndcg"]] = np.nan
@@ -149,7 +153,7 @@ def require_labels(runs: pd.DataFrame) -> None:
         )
 
 
-def label_runs(rows: Sequence[Mapping[str, Any]], minor: list[str] = _MINOR) -> list[str]:
+def label_runs(rows: Sequence[Facts], minor: list[str] = _MINOR) -> list[str]:
     """Return a label for each row of `read_rows`: its method, and how it differs within the method.
 
     An evaluated encoder is labelled by its name. Runs of different seeds have the same label if
@@ -182,18 +186,18 @@ def label_runs(rows: Sequence[Mapping[str, Any]], minor: list[str] = _MINOR) -> 
     ]
 
 
-def _short_label(row: Mapping[str, Any]) -> str:
+def _short_label(row: Facts) -> str:
     if row["method"] != BaselineConfig.method:
         return row["method"]
     kind = row["settings"]["kind"]
     if kind == "tfidf":  # of no encoder
         return kind
-    # As `look` names it, a hub id without its owner.
+    # Of a hub id without its owner.
     encoder = short_value(row["settings"]["encoder"]).rpartition("/")[2]
     return encoder if kind == "pooling" else f"{encoder}, {kind}"
 
 
-def _settings_text(row: Mapping[str, Any]) -> str:
+def _settings_text(row: Facts) -> str:
     return ", ".join(filter(None, (row["profile"], row["changed"])))
 
 
@@ -226,7 +230,7 @@ def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
     return load_pairs(suite)
 
 
-def suite_version(facts: Mapping[str, Any], suite: str) -> str:
+def suite_version(facts: Facts, suite: str) -> str:
     """Return the checksums of the sets of `suite` that the run with these facts was scored on."""
     inputs = facts.get("inputs", {})
     checksums = []
@@ -272,9 +276,8 @@ def score_changes(run: Run, *, only_falls: bool = False) -> str:
 
     A score that was not measured before training is left out.
     """
-    row = read_row(run.path)
     changes = []
-    for suite, values in row["metrics"].items():
+    for suite, values in read_row(run.path)["metrics"].items():
         changes.append((suite, values.get("start", math.nan), values["score"]))
     history = history_of(run)
     if "dev_spearman" in history:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.checkpoints import find_checkpoint
-from workbench.config import BaselineConfig
+from workbench.config import BaselineConfig, unique_keys
 from workbench.data import Pairs, default_suite, load_own_pairs, own_columns, require_in_one
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
@@ -65,7 +65,7 @@ def compare_systems(
     on = [on] if isinstance(on, str) else on
     scores = read_systems(sources, on, runs_root=runs_root, columns=columns)
     # A folder of runs has no first system that anybody chose.
-    if not baseline and sources is not None and len(sources) == 1:
+    if not baseline and sources and len(sources) == 1:
         baseline = run_tables.default_baseline(list(scores.reports))
     suites = [set_name(name) for name in on if set_name(name) in scores.suites]
     return compare_scores(scores, suites=suites, baseline=baseline, samples=samples)
@@ -95,6 +95,7 @@ def read_systems(
         DataError, RunError, EncoderError: A source cannot be read, or has other pairs.
     """
     on = [on] if isinstance(on, str) else on
+    unique_keys((f"a set called {set_name(name)}", None) for name in on)
     first_on = next(iter(on), None)
     # A mapping names its encoders; everything else has names of its own.
     sources_of = {label: str(source) for label, source in label_encoders(sources).items()}
@@ -106,7 +107,7 @@ def read_systems(
     files = chain.from_iterable(map(score_files, tables))
     require_in_one([*files, *on], columns or {})
     trec = [name for name in sources_of.values() if name not in tables and Path(name).is_file()]
-    parts = dict[str, SystemScores]()
+    parts = {}
     encoders = {}
     for label, name in sources_of.items():
         if name in tables[:1]:
@@ -135,7 +136,7 @@ def read_systems(
             encoders[label] = name
     # Last, because they score the pairs that the other sources brought.
     if encoders:
-        parts |= score_encoders(encoders, on, columns=columns, parts=list(parts.values()))
+        parts |= score_encoders(encoders, on, columns=columns, parts=parts.values())
     return join_systems(parts[label] for label in sources_of if label in parts)
 
 
@@ -144,30 +145,36 @@ def score_encoders(
     on: Sequence[str],
     *,
     columns: Any = None,
-    parts: Sequence[SystemScores] = (),
+    parts: Iterable[SystemScores] = (),
 ) -> dict[str, SystemScores]:
     """Return the scores of each encoder on the pairs of `on`, or on those of other systems."""
     for name in filter(os.path.isdir, encoders.values()):
         find_checkpoint(name)  # another folder is refused before torch is loaded
     data = _datasets(on, parts, columns)
     pairs = {suite: of_suite for suite, (_, of_suite) in data.items()}
-    reports = {label: _score(label, name, data, columns) for label, name in encoders.items()}
-    return {label: SystemScores({label: [report]}, pairs) for label, report in reports.items()}
+    scores = {}
+    for label, name in encoders.items():
+        report = _score(label, name, data, columns)
+        scores[label] = SystemScores({label: [report]}, pairs)
+    return scores
 
 
 def _read_trec(paths: list[str], judgements: str | None) -> SystemScores:
     if not judgements:
         raise SettingError(
             f"{paths[0]} is read as a TREC run file, which needs judgements: give them with --on "
-            "FILE, or name a file of scores .csv, .tsv, .jsonl or .parquet"
+            "FILE, or name a file of scores .csv, .tsv, .jsonl or .parquet, or the folder of "
+            "predictions that mteb wrote"
         )
     return read_runs(paths, judgements)
 
 
 def comparison_html(compared: SystemComparison) -> str:
     """Return the tables, verdicts and notes of a comparison, and the scores against gold."""
-    drawings = [score_scatter(compared.scores, suite) for suite, _ in compared.tables()]
-    return compared.to_html() + "".join(drawings)
+    html = compared.to_html()
+    for suite, _ in compared.tables():
+        html += score_scatter(compared.scores, suite)
+    return html
 
 
 def comparison_page(path: str | Path, compared: SystemComparison) -> Path:
@@ -196,7 +203,7 @@ def score_scatter(scores: SystemScores, suite: str) -> str:
             # With a seed, so that two pages of the same scores are equal.
             drawn = shares.sample(min(DRAWN_PAIRS, len(rows)), random_state=0)
             panels.append((name, drawn.to_numpy().tolist()))
-            low, high = rows["gold"].min(), rows["gold"].max()
+            low, high = rows["gold"].agg(["min", "max"])
     if not panels:
         return ""
     alt = f"scores against gold on {suite}: {', '.join(name for name, _ in panels)}"
@@ -213,7 +220,7 @@ def _datasets(on: Sequence[str], parts: Iterable[SystemScores], columns: Any) ->
     return {set_name(name): (name, load_own_pairs(name, columns)) for name in on}
 
 
-def _score(label: str, source: Any, data: Datasets, columns: Any = None) -> Report:
+def _score(label: str, source: Any, data: Datasets, columns: Any) -> Report:
     """Return the report of an encoder, or of scores; those by encoders of named sets are cached."""
     scored = {}
     for suite, (name, pairs) in data.items():
@@ -238,14 +245,17 @@ def _runs_of(name: str, root: str | Path, suites: set[str]) -> dict[str, list[Ru
         rows = run_tables.finished_rows(folder)
     else:
         rows = run_tables.finished_rows(root) if Path(root).is_dir() else []
-    groups = defaultdict[str, list[Any]](list)
+    groups = defaultdict(list)
     # The label depends on the other runs under the root, so it is that of all of them.
     for row, label in zip(rows, run_tables.label_runs(rows), strict=True):
         is_encoder = row["method"] == BaselineConfig.method and suites - row["metrics"].keys()
         if folder.is_dir() or (label == name and not is_encoder):
             groups[label].append(row)
-    runs = {label: runs_by_seed(label, groups[label]) for label in sorted(groups)}
-    return {label: own for label, own in runs.items() if own}
+    runs = {}
+    for label in sorted(groups):
+        if own := runs_by_seed(label, groups[label]):
+            runs[label] = own
+    return runs
 
 
 def runs_by_seed(label: str, rows: list[Any]) -> list[Run]:
@@ -261,8 +271,7 @@ def runs_by_seed(label: str, rows: list[Any]) -> list[Run]:
     several = {role for role, values in checksums.items() if len(values) > 1}
     if different := ", ".join(sorted(several - {"base", "encoder"})):
         raise DataError(f"{label}: runs of different {different} have no mean; pass another folder")
-    by_seed = sorted(rows, key=lambda row: row["seed"])
-    paths = [row["path"] for row in by_seed]
+    paths = [row["path"] for row in sorted(rows, key=lambda row: row["seed"])]
     return [Run(path) for path in paths if run_tables.read_or_warn(path, Run.scores) is not None]
 
 
@@ -280,4 +289,7 @@ def _has_scored(run: Run, name: str, columns: Any) -> bool:
         return set_name(name) in run.metrics()
     # The file may have changed, or another one may have this name.
     content = load_own_pairs(name, columns).checksum
-    return run_tables.suite_version(run.facts(), set_name(name)) == content
+    if run_tables.suite_version(run.facts(), set_name(name)) != content:
+        return False
+    # With other columns it is another set.
+    return own_columns(name, columns) == own_columns(name, run.config.columns)

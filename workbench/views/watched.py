@@ -45,11 +45,10 @@ class WatchedRanking(TypedView):
     def selected(self) -> QueryView:
         """Return the query with its ranks under gold, the start and the chosen step."""
         if self._rows.empty:
-            why = (
-                "no query of its dev has four to twenty targets of different gold, or it is "
-                "older than this view"
+            raise DataError(
+                "the run has no watched rankings: no query of its dev has four to twenty targets "
+                "of different gold, or it is older than this view"
             )
-            raise DataError(f"the run has no watched rankings: {why}")
         rows: Any = self._rows[self._rows["query"] == self.query]
         start = rows[rows["step"] == 0]
         now = rows[rows["step"] == self.step]
@@ -60,5 +59,5 @@ class WatchedRanking(TypedView):
         gold = start["gold"].to_numpy()
         return QueryView.from_scores(self.query, start["target"].tolist(), gold, scores, "dev")
 
-    def html(self, *, is_static: bool) -> str:
-        return view_html(self.selected, is_live=not is_static)
+    def html(self, *, is_live: bool) -> str:
+        return view_html(self.selected, is_live=is_live)

@@ -56,7 +56,7 @@ class Why(TypedView):
         """Return `word_effects` of the sentences."""
         return word_effects(self._encoders, self._sentences())
 
-    def html(self, *, is_static: bool) -> str:
+    def html(self, *, is_live: bool) -> str:
         return reasons_html(self._encoders, self._sentences())
 
     def _sentences(self) -> list[str]:
@@ -100,7 +100,7 @@ def reasons_html(encoders: Sequence[CachedEncoder], sentences: Strings, *, name:
         name=name,
         target=sentences[1],
         has_other=len(sentences) > 2,
-        cosines=table.iloc[0].to_dict(),
+        cosines=table.iloc[0],
         effects=effects.groupby(level="side", sort=False),
         # One scale for all sides and encoders, so that shades can be compared.
         largest=effects.abs().max(axis=None),
