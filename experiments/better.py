@@ -11,9 +11,9 @@ batch is drawn, and each sentence brings seven others, near and distant for the 
 sentences have nearly nothing to rank.
 
 The checkpoint is that with the highest mean of STS-B dev and SICK trial; the seven sets are tested
-once per seed. Without --final nothing is tested. Every training is a row of data/better.csv; with
---final the seeds are written into docs/results.md. --average prints dev of averages of each seed's
-weights and the start's."""
+once per seed. Without --final nothing is tested: it is a trial. Every training is a row of
+data/better.csv, and docs/results.md is written from these rows. --average prints dev of averages of
+each seed's weights and the start's."""
 
 import argparse
 import re
@@ -102,8 +102,7 @@ def main() -> None:
     work = print_averages if options.average else train
     for seed in options.seeds:
         work(file, seed, options)
-    if options.final:
-        write_results()
+    write_results()
 
 
 def write_unlabelled(sources: dict[str, tuple[int, list[str]]], file: Path) -> str:
@@ -232,14 +231,15 @@ def read_known(student: str, teacher: str) -> Any:
 
 
 def write_results() -> None:
-    """Write the tested seeds into docs/results.md, between start and teacher of data/known.csv.
+    """Write the tested seeds into docs/results.md, between start and teacher of data/known.csv, and
+    the trials.
 
     Of several seeds the mean is written into README.md, too."""
     table: Any = pd.read_csv(RESULTS)
+    finals = table[table["final"]]
     # One setting: rows of another one are another experiment.
     setting = [name for name in KEY if name != "final"]
-    tested = table[table["final"] & (table[setting] == table[setting].iloc[-1]).all(axis=1)]
-    tested = tested.sort_values("seed")
+    tested = finals[(finals[setting] == finals[setting].iloc[-1]).all(axis=1)].sort_values("seed")
     sets = [name.removesuffix("-test") for name in SEVEN_STS]
     ours = tested.rename(columns=dict(zip(sets, NAMES, strict=True)))
     columns = [*NAMES, "average"]
@@ -271,9 +271,25 @@ def write_results() -> None:
         )
         texts[project / "README.md"] = textwrap.fill(sentence, 100, break_on_hyphens=False) + "\n"
     lines.append(line_of(teacher, known.loc[teacher, columns], f"{distance:+.2f}", ""))
-    texts[project / "docs" / "results.md"] = "\n".join(lines) + "\n"
+    results = project / "docs" / "results.md"
+    texts[results] = "\n".join(lines) + "\n"
     for page, text in texts.items():
         page.write_text(fill(page, {"better": text}), encoding="utf-8")
+    trials = {"better trials": trials_table(table[~table["final"]])}
+    results.write_text(fill(results, trials), encoding="utf-8")
+
+
+def trials_table(trials: Any) -> str:
+    """Return the recorded trials, the best on dev first."""
+    lines = ["| batches | rate | temperature | steps | seed | dev, to the start | its step |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    gains = trials["dev"] - trials["dev of the start"]
+    for (_, row), gain in zip(trials.iterrows(), gains, strict=True):
+        cells = [row["batches"], f"{row['rate']:g}", f"{row['temperature']:g}", row["steps"]]
+        cells += [row["seed"], f"{row['dev']:.2f}, {gain:+.2f}", row["step"]]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    order = np.argsort(-gains.to_numpy(), kind="stable")
+    return "\n".join([*lines[:2], *(lines[2 + place] for place in order)]) + "\n"
 
 
 def line_of(name: str, values: Any, gain: str, seconds: str) -> str:

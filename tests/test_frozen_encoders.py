@@ -154,6 +154,12 @@ def test_they_are_evaluated_and_asked(tmp_path: Path) -> None:
         assert len(answer) == 2
 
 
+def test_a_static_encoder_adds_no_prompts(tmp_path: Path) -> None:
+    static, _ = names(tmp_path)
+    with pytest.raises(EncoderError, match="adds no prompts; st: before its name does"):
+        load(static).encode("a boat", prompt_name="query")
+
+
 def test_cached_embeddings_follow_the_configuration_of_sentence_transformer(tmp_path: Path) -> None:
     folder = write("BERT", tmp_path)
     path = folder / "config.json"

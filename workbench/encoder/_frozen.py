@@ -95,7 +95,9 @@ class StaticEncoder(FrozenEncoder):
         self.model = nn.EmbeddingBag.from_pretrained(table)
         self.dimension = table.shape[1]
 
-    def _embed(self, sentences: list[str], batch_size: int) -> Tensor:
+    def _embed(self, sentences: list[str], batch_size: int, **prompt: str) -> Tensor:
+        if prompt:
+            raise EncoderError(f"{self.source} adds no prompts; st: before its name does")
         tokens = []
         starts = []
         for row in self._tokenizer.encode_batch_fast(sentences, add_special_tokens=False):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.checkpoints import find_checkpoint
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import RunError
@@ -103,8 +104,7 @@ class CachedEncoder:
         Raises EncoderError if it cannot be read."""
         if self.source == WORDS:
             return WordOverlap()
-        # These load torch, which views of finished runs do without.
-        from workbench.checkpoints import find_checkpoint
+        # It loads torch, which views of finished runs do without.
         from workbench.encoder import load_encoder
 
         # A run is read as trained, a start as it was loaded before training.
