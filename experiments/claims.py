@@ -50,7 +50,7 @@ CLAIMS: list[tuple[str, str, list[tuple[str, str, str]]]] = [
     ),
     (
         "RankCSE's lists gain over RankCSE without a ranking loss",
-        "+0.55 (RankCSE table 4)",
+        "+0.55 (RankCSE tables 4 and 5)",
         [
             *((place, f"{OWN}lists {place}", WITHOUT + place) for place in ("above", "below")),
             *(

@@ -287,7 +287,7 @@ def test_a_saved_encoder_is_replaced_whole_or_not_at_all(
         SafetensorError("No space left on device"),
     ):
 
-        def full_disk(*_: object, full: Exception = full) -> str:
+        def full_disk(*_: object, full: Exception = full, **__: object) -> str:
             raise full
 
         with monkeypatch.context() as patch:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from written_runs import write_run
 
 from workbench.commands.app import app
-from workbench.config import BaselineConfig, SimCSEConfig
+from workbench.config import BaselineConfig, RankEncoderConfig, SimCSEConfig
 from workbench.encoder import Encoder, push_folder, push_run
 from workbench.errors import EncoderError, RunError
 from workbench.files import checkpoint_checksum
@@ -58,7 +58,12 @@ def test_a_dry_run_sends_nothing_and_a_pushed_encoder_has_a_card_with_scores_and
         encoder.push_to_hub("me/other", card={"license": "mit"})
         with pytest.raises(RunError, match=r"(?s)me/third was not pushed.*must be one of \[mit"):
             encoder.push_to_hub("me/third", card={"license": "mitt"})
-    assert set(repositories) == {"me/mine", "me/other"}
+        push_folder(saved, "me/hidden", private=True)
+        repositories["me/public"] = {}
+        with pytest.raises(RunError, match="me/public was not pushed: it exists and is public"):
+            push_folder(saved, "me/public", private=True)
+    assert not repositories["me/public"]
+    assert set(repositories) == {"me/mine", "me/other", "me/hidden", "me/public"}
     require_scores_and_no_path(repositories["me/mine"]["README.md"].decode(), saved.parent)
     for name, content in repositories["me/other"].items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -87,6 +92,16 @@ def require_scores_and_no_path(text: str, folder: Path) -> None:
     assert 'SentenceTransformer("me/mine")' in text
     assert str(folder) not in text
     assert "/data/" not in text
+
+
+def test_a_card_has_no_scores_of_a_mixture_whose_corpus_is_not_sent(saved: Path, tmp_path: Path):
+    for share, results in ((0.1, 0), (0.0, 3)):
+        config = RankEncoderConfig.from_parameters("demo", 0, {"inference_weight": share})
+        run = write_run(tmp_path, config, 1.0)
+        shutil.copytree(saved, run.path / "encoder")
+        run.record(encoder=checkpoint_checksum(run.path))
+        card = ModelCard(push_run(run, "me/mine", dry_run=True).card)
+        assert len(card.data.eval_results or []) == results
 
 
 def test_a_push_without_an_encoder_or_a_hub_is_refused(saved: Path, tmp_path: Path):

@@ -301,7 +301,8 @@ def test_a_run_becomes_results_in_the_form_of_mteb(tmp_path: Path):
     assert part["main_score"] == spearman(scores["gold"], scores["predicted"])
     assert ours["mteb_version"] is None
     meta = read_result(tmp_path / "out", "model_meta")
-    assert meta == {"name": "ranking-workbench/simcse", "revision": run.path.name}
+    name = run.path.name
+    assert meta == {"name": f"ranking-workbench/simcse-{name}", "revision": name}
 
 
 def test_a_run_that_is_not_finished_is_refused(tmp_path: Path):

@@ -369,12 +369,16 @@ def test_what_is_written_is_read_again(tmp_path: Path, caplog: pytest.LogCapture
     ranks = [int(line.split()[3]) for line in run.read_text(encoding="utf-8").splitlines()]
     assert ranks[:3] == [1, 2, 3]
     halves = report.rankings.assign(gold=report.rankings["gold"] / 2)
-    _, judged = write_trec(halves, tmp_path / "out")
+    _, judged = write_trec(halves, tmp_path / "halves")
     assert {*read_qrels(judged)} == {0, 1, 2}, "0.5 becomes 1, and 1.5 becomes 2"
     assert "grades were rounded" in caplog.text
     assert len(list(measures.read_trec_qrels(str(judged)))) == len(halves)
     with pytest.raises(DataError, match="has no rankings"):
         write_trec(halves.head(0), tmp_path)
+    judged.write_text("q1 0 d1 2\n")  # a user's own
+    with pytest.raises(DataError, match=r"qrels has other judgements; give another folder"):
+        write_trec(halves, tmp_path / "halves")
+    assert judged.read_text() == "q1 0 d1 2\n"
 
 
 def test_a_suite_that_is_a_path_is_written_into_the_folder(tmp_path: Path):

@@ -43,7 +43,8 @@ def push_folder(
 
     pushed = _saved_files(folder)
     readme = (folder / _CARD).read_text(encoding="utf-8").replace("(folder)", f'("{repo_id}")')
-    facts["eval_results"] = _eval_results(metrics or {})
+    # A cross-encoder's scores are no cosines.
+    facts["eval_results"] = _eval_results(metrics or {}, is_cosine="modules.json" in pushed)
     try:
         card = ModelCard(f"{readme}\n{markdown_line(note)}\n" if note else readme)
         for name, value in facts.items():
@@ -52,7 +53,10 @@ def push_folder(
         pushed.card = str(card)
         if not dry_run:
             card.validate()  # before a repository is made
-            HfApi().create_repo(repo_id, private=private, exist_ok=True)
+            # None is the default of the owner.
+            HfApi().create_repo(repo_id, private=private or None, exist_ok=True)
+            if private:
+                _require_private(repo_id)
             # The card is sent from memory: the saved folder stays as its run's checksum has it.
             contents = {name: folder / name for name in pushed} | {_CARD: pushed.card.encode()}
             operations = [CommitOperationAdd(name, content) for name, content in contents.items()]
@@ -62,6 +66,14 @@ def push_folder(
             f"{repo_id} was not pushed: {error}; log in with `hf auth login` and name OWNER/NAME"
         ) from None
     return pushed
+
+
+def _require_private(repo_id: str) -> None:
+    from huggingface_hub import HfApi
+
+    # An existing repository stays as it is.
+    if not HfApi().repo_info(repo_id).private:
+        raise ValueError("it exists and is public; make it private, or name another one")
 
 
 def _saved_files(folder: Path) -> Pushed:
@@ -83,7 +95,7 @@ def _saved_files(folder: Path) -> Pushed:
     return files
 
 
-def _eval_results(metrics: Facts) -> list[Any]:
+def _eval_results(metrics: Facts, *, is_cosine: bool) -> list[Any]:
     """Return the scores as the hub reads them."""
     from huggingface_hub import EvalResult
 
@@ -93,7 +105,8 @@ def _eval_results(metrics: Facts) -> list[Any]:
         for name, kind in _METRICS.items():
             if values.get(name) is not None:
                 score = round(values[name], 4)
-                results.append(EvalResult("semantic-similarity", dataset, suite, kind, score))
+                named = kind if is_cosine else name
+                results.append(EvalResult("semantic-similarity", dataset, suite, named, score))
     return results
 
 
@@ -108,6 +121,9 @@ def push_run(run: Run, repo_id: str, **options: Any) -> Pushed:
     # encoder_folder compares the files with the checksum that the run stored.
     path = run.path.resolve()
     # First, because an unfinished run has a clearer message for its missing metrics.
-    options["metrics"] = run.metrics()
+    metrics = run.metrics()
+    # A mixture was scored with its corpus, which is not sent: these are not the encoder's scores.
+    if not getattr(run.config, "inference_weight", 0):
+        options["metrics"] = metrics
     options["model_name"] = f"{run.config.method}-{path.name}"
     return push_folder(encoder_folder(path), repo_id, **options)

@@ -138,12 +138,14 @@ def save_encoder(folder: Path, encoder: Any, card: Card, dtype: torch.dtype) -> 
         "from sentence_transformers import SentenceTransformer\n"
         "embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised"
     )
+    library = "sentence-transformers"
     if spec.pooling == "mask":  # no module of sentence-transformers reads a template
         code = (
             "from workbench import Encoder\n"
             "embeddings = Encoder.from_pretrained(folder).encode(sentences)"
         )
-    write_card(folder, card, kind, code)
+        library = "transformers"
+    write_card(folder, card, kind, code, library=library)
 
 
 def _usage(encoder: Any) -> Facts:
@@ -227,11 +229,12 @@ def write_card(
     code: str,
     *,
     task: str = "sentence-similarity",
+    library: str = "sentence-transformers",
 ) -> None:
     """Write README.md: `card` in YAML for the hub, the kind of the model and code that uses it.
 
-    Names that are not on the hub and the folders of absolute paths are left out. task: as the hub
-    calls it.
+    Names that are not on the hub and the folders of absolute paths are left out. task, library: as
+    the hub calls them.
     """
     known = [*_CARD_FIELDS, "title", "description"]
     unknown = sorted(set(card) - set(known))
@@ -241,8 +244,8 @@ def write_card(
     for name in ("base_model", "datasets"):
         if name in fields:
             fields[name] = _hub_ids(fields[name])
-    fields["tags"] = sorted({"sentence-transformers", task, *card.get("tags", [])})
-    header = ModelCardData(**fields, library_name="sentence-transformers", pipeline_tag=task)
+    fields["tags"] = sorted({library, task, *card.get("tags", [])})
+    header = ModelCardData(**fields, library_name=library, pipeline_tag=task)
     description = markdown_line(card.get("description") or "")
     text = _CARD.format(
         header=header.to_yaml(),

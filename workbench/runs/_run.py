@@ -38,7 +38,8 @@ RunConfig = TrainingConfig | BaselineConfig
 AnyPath = str | Path
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
-_LIBRARIES = "torch transformers tokenizers datasets numpy scipy ranking-workbench"
+_LIBRARIES = "torch transformers tokenizers safetensors sentence-transformers datasets numpy scipy "
+_LIBRARIES += "scikit-learn ranking-workbench"
 # Columns that each table must have, and the types of columns.
 _COLUMNS = {
     "scores.csv": "suite subset pair_id gold predicted",

@@ -131,10 +131,11 @@ def write_mteb(run: Run, folder: str | Path) -> list[Path]:
     Raises:
         RunError: The run is not finished, or damaged.
     """
-    method = run.config.method
-    revision = run.path.name
-    place = Path(folder, "results", f"ranking-workbench__{method}", revision)
-    model = {"name": f"ranking-workbench/{method}", "revision": revision}
+    revision = run.path.resolve().name
+    # mteb shows one revision of a model.
+    name = f"{run.config.method}-{revision}"
+    place = Path(folder, "results", f"ranking-workbench__{name}", revision)
+    model = {"name": f"ranking-workbench/{name}", "revision": revision}
     files: dict[Path, Facts] = {place / "model_meta.json": model}
     tasks = {
         suite: (task, split)

@@ -1,6 +1,7 @@
 """Run files and judgements of information retrieval: TREC's, and the layout of BEIR."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from csv import QUOTE_NONE
@@ -146,19 +147,20 @@ def write_trec(source: Any, folder: AnyPath) -> list[Path]:
     """Write SUITE.TAG.run and SUITE.qrels of each suite with rankings; return their paths.
 
     A white space in an id becomes %20. Grades are rounded to whole numbers, with a warning:
-    ir-measures and trec_eval read no others. The tag is the name of the run, or "report".
+    ir-measures and trec_eval read no others. A target that was not judged has grade 0. The tag is
+    the name of the run, or "report".
 
     Args:
         source: A finished run, a report, or a ranking table.
         folder: Created if it is missing.
 
     Raises:
-        DataError: There are no rankings.
+        DataError: There are no rankings, or the folder has other judgements of the suite.
     """
     table = extract_table(source, "rankings")
     if table.empty:
         raise DataError(f"{source!r:.80} has no rankings; a query is a sentence in 4 pairs or more")
-    tag = getattr(source, "path", Path("report")).name
+    tag = re.sub(r"\s", "_", getattr(source, "path", Path("report")).resolve().name)
     place = Path(folder)
     files = {}
     for suite, rows in table.groupby("suite", sort=False, observed=True):
@@ -174,10 +176,20 @@ def write_trec(source: Any, folder: AnyPath) -> list[Path]:
         if rounded := int((grades != lines["gold"]).sum()):
             LOG.warning("%s: %d of %d grades were rounded", suite, rounded, len(grades))
         files[place / f"{name}.qrels"] = lines.assign(score=grades)[_QRELS.split()]
+    texts = {
+        path: content.to_csv(
+            sep=" ", header=False, index=False, quoting=QUOTE_NONE, lineterminator="\n"
+        )
+        for path, content in files.items()
+    }
+    for path, text in texts.items():
+        # Judgements are the same for all runs; these may be a user's own, with more in them.
+        if path.suffix == ".qrels" and path.exists() and path.read_text(encoding="utf-8") != text:
+            raise DataError(f"{path} has other judgements; give another folder")
     place.mkdir(parents=True, exist_ok=True)
-    for path, content in files.items():
+    for path, text in texts.items():
         with atomic_write(path) as file:
-            content.to_csv(file, sep=" ", header=False, index=False, quoting=QUOTE_NONE)
+            file.write(text)
     return list(files)
 
 

@@ -155,7 +155,8 @@ class SystemComparison:
             latex = texts.to_latex(
                 index=False, escape=True, column_format="l" + "r" * (len(texts.columns) - 1)
             )
-            parts.append(f"% {suite}\n{latex}")
+            # Of the usual fonts of text, < prints as another sign.
+            parts.append(f"% {suite}\n{latex.replace('< .', '$<$ .')}")
         return "\n".join(parts)
 
     def to_json(self) -> str:

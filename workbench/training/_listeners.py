@@ -61,6 +61,7 @@ def open_tracker(config: TrainingConfig, run: Run | None) -> Iterator[list[Liste
         yield []
         return
     settings = config.model_dump(mode="json")
+    settings |= {"method": config.method, "run": run.path.name}  # a tracker has its own names
     # Only a tracker that is asked for is imported: none of them is a dependency.
     if config.report_to == "tensorboard":
         from torch.utils.tensorboard import SummaryWriter

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from workbench.config import CONFIGS
 from workbench.data import Pairs
 from workbench.errors import EncoderError, RunError
 from workbench.evaluation import dev_values
@@ -200,11 +201,14 @@ class Record:
         """Save the encoder as it is now, with a card that ends in the note."""
         config = self.method.config
         method = type(self.method).__name__
-        start = short_value(config.encoder)
+        # RankEncoder may start from E1, its `base`.
+        start = config.base if getattr(config, "start", "") == "base" else config.encoder
         card = {
             "title": f"{method} on {short_value(config.train)}, seed {config.seed}",
-            "description": f"{method} from {start}, settings {config.digest()}.{note}",
-            "base_model": config.encoder,
+            "description": (
+                f"{method} from {short_value(start)}, settings {config.digest()}.{note}"
+            ),
+            "base_model": None if start in CONFIGS else start,
             "datasets": [config.train],
             "tags": [config.method],
         }
