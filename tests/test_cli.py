@@ -332,6 +332,9 @@ def test_a_run_is_opened_by_the_beginning_of_its_name_in_commands_and_settings(
     assert named == {"teachers": f"{path},world-encoder", "b": f'["{path}"]', "c": str(path)}
     # As a sweep writes it: the spaces of a template belong to it.
     assert overrides_of(["template=a {sentence} [MASK] "]) == {"template": "a {sentence} [MASK] "}
+    # Paths of Windows, and the label of an evaluated run, stay as they are.
+    for text in (r"C:\runs\cosent\f6426706-s0", r".\runs\f6426706-s0", "simcse f6426706-s0"):
+        assert overrides_of([f"encoder={text}"]) == {"encoder": text}
 
 
 def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path):

@@ -188,10 +188,13 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
 REFUSED: dict[str, tuple[str | bytes, str]] = {
     "lists of pandas.csv": (
         "query,pos,neg\na,\"['b', 'c']\",\"['d']\"\n",
-        "pos has lists that are written as text",
+        r"pos has \['b', 'c'\] where a text should be; write one text in a cell",
     ),
-    "bytes.csv": (f"{HEADER}b'a plane',b'an air plane',1\n", "sentence1 has lists .*or bytes"),
-    "dictionaries.csv": (f"{HEADER}{{'text': 'a'}},{{'text': 'b'}},1\n", "or dictionaries"),
+    "bytes.csv": (
+        f"{HEADER}b'a plane',b'an air plane',1\n",
+        "sentence1 has b'a plane' where a text should",
+    ),
+    "dictionaries.csv": (f"{HEADER}{{'text': 'a'}},{{'text': 'b'}},1\n", "sentence1 has ."),
     "ids.csv": (
         "question_id,question,answer\n1001,a,b\n1002,c,d\n",
         "score is larger for closer texts .*score=NAME",
@@ -259,7 +262,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     ),
     "no gold.csv": (
         f"{HEADER}a,b,4.5\nc,d,-1\ne,f,0\n",
-        "line 3: score is -1, .* no score; drop .* --scale -1 4.5",
+        r"line 3: score is -1, .* no score; drop .* name: score \(-1 to 4.5\)",
     ),
     "opening quote.csv": (
         f'{HEADER}"a,b,1\nc,d,2\n"Go" she said,f,3\n',
@@ -409,8 +412,14 @@ PROSE = [
 
 def test_lines_between_two_quotes_of_a_single_column_stay_apart(tmp_path: Path) -> None:
     path = tmp_path / "dialogue.tsv"
-    path.write_text('sentence\n"I will go.\nHe waited.\nThen he left."\n')
-    assert load_sentences(path).sentences == ['"I will go.', "He waited.", 'Then he left."']
+    lines = '"I will go.\nHe waited.\nThen he left."\n'
+    path.write_text(f'sentence\n{lines}He said "no".\n')
+    assert load_sentences(path).sentences == [*lines.splitlines(), 'He said "no".']
+    path.write_text(f"sentence\n{lines}")
+    with pytest.raises(DataError, match="quotes goes over several lines; put the header in quotes"):
+        load_sentences(path)
+    path.write_text(f'"sentence"\n{lines}')
+    assert load_sentences(path).sentences == [" ".join(lines.strip('"\n').splitlines())]
 
 
 def test_an_empty_label_is_no_label(tmp_path: Path) -> None:

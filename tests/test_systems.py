@@ -393,6 +393,7 @@ def test_stored_scores_of_other_columns_are_not_used(tmp_path: Path):
     )
     run = evaluate_model(config, tmp_path)
     assert system_sources._has_scored(run, str(file), columns)
+    assert system_sources._has_scored(run, str(file), {"score": "human1", "sentence1": "sentence1"})
     assert not system_sources._has_scored(run, str(file), {"score": "human2"})
 
 
@@ -401,17 +402,17 @@ def test_two_sets_of_one_name_are_refused(tmp_path: Path):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "test.csv").write_text("sentence1,sentence2,score\na,b,1\nc,d,0\n")
     files = [str(tmp_path / folder / "test.csv") for folder in ("a", "b")]
-    with pytest.raises(SettingError, match="a set called test is given twice"):
+    with pytest.raises(DataError, match="two sets are called test; rename one of the files"):
         views.compare_systems(["word-overlap"], files)
 
 
 def test_a_difference_can_be_clear_among_many_tests():
-    """56 tests of one seed: what no permutation reaches has a smaller p than one in 1,001."""
+    """56 tests of one seed: what none of 200 permutations reaches has a smaller p than 1 / 201."""
     sets = [make_pairs(name=f"set {number}") for number in range(7)]
     systems = {"bad": 40.0} | {f"good {number}": 0.1 for number in range(8)}
     reports = {
-        name: [report_pairs({one.name: (one, noisy(one, spread, len(name))) for one in sets})]
-        for name, spread in systems.items()
+        name: [report_pairs({one.name: (one, noisy(one, spread, seed)) for one in sets})]
+        for seed, (name, spread) in enumerate(systems.items())
     }
     found = compare_scores(SystemScores(reports), samples=200).table
     assert found["adjusted"].count() == 56
@@ -431,6 +432,11 @@ def test_resamples_without_a_correlation_are_left_out_for_several_seeds():
     names = ["low", "high", "difference_low", "difference_high", "p_value", "smallest"]
     assert found.iloc[1][names].notna().all()
     assert found.iloc[0][["low", "high"]].notna().all()
+    # A baseline without seeds that is constant in some resamples.
+    overlap = np.where(np.arange(40) < 5, 0.5, 0.0)
+    reports = {"c": [report_pairs({"few": (pairs, overlap)})]} | reports
+    found = compare_scores(SystemScores(reports), samples=300).table
+    assert found.iloc[1:][names].notna().all(axis=None)
 
 
 def test_the_folder_of_an_encoder_that_has_a_metrics_json_is_an_encoder(

@@ -530,6 +530,63 @@ def test_rows_go_to_the_tracker(
     assert (tracker.settings["batch_size"], tracker.finished) == (8, [True])
 
 
+def test_a_tracker_that_does_not_answer_ends_no_training(  # noqa: PLR0917
+    tiny_encoder: Path,
+    sentences: Sentences,
+    dev: Pairs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    broken = TRACKER.replace("rows.append((step, values))", "1 / 0")
+    (tmp_path / "trackio.py").write_text(broken)
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = config(tiny_encoder, track="trackio")
+    history = fit(SimCSE(settings), sentences, dev, run=Run.open(settings, tmp_path))
+    del sys.modules["trackio"]
+    assert len(history) > 2
+    assert "trackio did not take step 0: division by zero" in caplog.text
+
+
+def test_a_method_that_is_built_anew_is_evaluated_as_it_was_trained(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
+):
+    settings = config(tiny_encoder, learning_rate=1e-2)
+    run = Run.open(settings, tmp_path)
+    trained = SimCSE(settings)
+    fit(trained, sentences, dev, run=run)
+    expected = evaluate(trained, {"dev": dev}).metrics
+    anew = SimCSE(settings)
+    assert evaluate(anew, {"dev": dev}).metrics != expected
+    assert evaluate(anew, {"dev": dev}, run=run).metrics == expected
+
+
+def test_what_a_training_ran_on_before_stays_on_record(
+    tiny_encoder: Path,
+    sentences: Sentences,
+    dev: Pairs,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+):
+    settings = config(tiny_encoder, save_steps=2)
+    run = Run.open(settings, tmp_path)
+
+    def interrupt(row: dict[str, Any]) -> None:
+        if row["step"] == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(SimCSE(settings), sentences, dev, run=run, callbacks=[interrupt])
+    assert "earlier_hardware" not in run.facts()
+    run.record(threads=999)  # as on another machine
+    fit(SimCSE(settings), sentences, dev, run=run)
+    (before,) = run.facts()["earlier_hardware"]
+    assert (before["threads"], before["device"]) == (999, "cpu")
+    assert before["last_step"] in (2, 4)
+    assert "not bit for bit the same training" in caplog.text
+    assert run.facts()["threads"] == torch.get_num_threads()
+
+
 def test_a_training_that_could_only_fail_is_refused_and_a_short_one_is_warned_of(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, capsys: pytest.CaptureFixture, caplog
 ):

@@ -152,9 +152,10 @@ def room_addresses(port: int) -> list[str]:
     import psutil
 
     found = []
-    adapters = psutil.net_if_stats()  # Windows lists adapters that nothing is connected to
+    # Windows lists adapters that nothing is connected to.
+    idle = {name for name, facts in psutil.net_if_stats().items() if not facts.isup}
     for name, addresses in psutil.net_if_addrs().items():
-        if not name.startswith(_INNER) and adapters[name].isup:
+        if not name.startswith(_INNER) and name not in idle:
             own = [one.address for one in addresses if one.family == socket.AF_INET]
             found += [f"http://{address}:{port}/" for address in own]
     return found

@@ -166,8 +166,9 @@ def cached_embeddings(
     }
     root = Path(folder or cache_folder()).expanduser()
     entry = root / "embeddings" / text_checksum(json.dumps(facts))[:32]
-    other = "a folder that can be written as WORKBENCH_CACHE or as the setting cache"
-    with reraise_os_error(root, other):
+    with reraise_os_error(
+        root, "a folder that can be written as WORKBENCH_CACHE or as the setting cache"
+    ):
         entry.parent.mkdir(parents=True, exist_ok=True)
         # One process computes; others that need the same, such as those of one training, wait for
         # it.
@@ -196,7 +197,7 @@ def fingerprint(teacher: AnyTeacher) -> str:
 def _is_intact(entry: Path) -> bool:
     """Return whether an entry has the content that was written; log it if it was changed."""
     with suppress(OSError, ValueError, TypeError, KeyError):
-        stored = json.loads((entry / _FACTS).read_text(encoding="utf-8"))
+        stored = json.loads((entry / _FACTS).read_bytes())
         if stored["sha256"] == file_checksum(entry / _EMBEDDINGS):
             return True
     if entry.exists():

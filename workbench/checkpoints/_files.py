@@ -37,10 +37,6 @@ PLAIN_POOLINGS: Facts = {
 }
 SENTENCE_TRANSFORMER = "SentenceTransformer"
 USE_ST = "if SentenceTransformer loads it, evaluate it as st:"
-_OWN_CODE = (
-    "code of a checkpoint is never executed here; load it as a SentenceTransformer with "
-    "trust_remote_code=True, and give that to evaluate()"
-)
 
 
 def _require_empty(value: Any) -> Any:
@@ -273,7 +269,9 @@ def check_architectures(folder: Path) -> list[str]:
         backbone = re.sub(r"(Model)?(For[A-Z].*)?$", "Model", kind, count=1)
         if not (hasattr(transformers, kind) or hasattr(transformers, backbone)):
             raise EncoderError(
-                f"{path}: the weights are of a {kind}, no class of transformers; {_OWN_CODE}"
+                f"{path}: the weights are of a {kind}, no class of transformers; code of a "
+                "checkpoint is never executed here; load it as a SentenceTransformer with "
+                "trust_remote_code=True, and give that to evaluate()"
             )
         backbones.append(backbone)
     if config.auto_map:

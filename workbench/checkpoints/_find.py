@@ -29,8 +29,14 @@ _LAYERS = {"Dense", "Normalize"}  # the modules over a pooling that an Encoder h
 _BUNDLED = project_path("data") / "models"
 # The few files of a hub repository that an encoder consists of (* also stands for folders), and
 # those that SentenceTransformer may read beside them; onnx, tf and flax copies are not fetched.
-_HUB_FILES = ["*.json", "*.txt", "*.codes", "*.model", "model*.safetensors"]
-_HUB_FILES += ["[0-9]*_*/*.safetensors"]
+_HUB_FILES = [
+    "*.json",
+    "*.txt",
+    "*.codes",
+    "*.model",
+    "model*.safetensors",
+    "[0-9]*_*/*.safetensors",
+]
 _ST_FILES = ["*.bin", "*.jinja", "adapter*.safetensors", "[0-9]*_*/*", "*_[0-9]*_*/*"]
 
 
@@ -56,10 +62,9 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
         root = encoder_folder(path.resolve())
         source = f"folder:{root}"
     elif path.exists() or not HUB_ID.fullmatch(plain):
-        bundled = ", ".join(map(repr, BUNDLED_MODELS))
         raise EncoderError(
             f"{plain!r} is neither a folder nor a hub id (owner/name); bundled encoders "
-            f"are {bundled}"
+            f"are {', '.join(map(repr, BUNDLED_MODELS))}"
         )
     else:
         files = [*_HUB_FILES, *_ST_FILES] if is_st else _HUB_FILES
@@ -154,7 +159,7 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
         foreign.append(f"default_prompt_name = {default!r}")
     prompt = usage.prompts.get(default, "")
     if first == "StaticEmbedding":
-        others = {*[kind for kind, _ in modules[1:]], similarity, prompt}
+        others = {*dict(modules[1:]), similarity, prompt}
         foreign += sorted(others - {"Normalize", "cosine", ""})
     checkpoint = Checkpoint(
         name,
@@ -205,11 +210,12 @@ def _with_pooling(checkpoint: Checkpoint, usage: EncodingSpec, modules: Modules)
     # "sentence_bert_config.json", formerly also those of roberta, albert, xlnet and others, but not
     # that of mpnet, which SentenceTransformer does not read.
     files = sorted(checkpoint.folder.glob("sentence_*[!p][en][re]t*_config.json")) if kinds else []
-    cuts = read_file(files[0], TransformerFile) if files else TransformerFile.model_validate({})
+    cuts = read_file(files[0], TransformerFile) if files else TransformerFile()
     tokenizer = read_file(checkpoint.folder / "tokenizer_config.json", OtherFile)
     # Other kinds of models cut as their tokenizer says.
     limit = cuts.max_seq_length or tokenizer.model_max_length
-    if own and limit != tokenizer.model_max_length:  # which counts in the encoder's checksum
+    # The tokenizer's length counts in the encoder's checksum.
+    if own and tokenizer.model_max_length not in (None, limit):
         raise EncoderError(
             f"{root}: {files[0].name} cuts at {limit} tokens and tokenizer_config.json at "
             f"{tokenizer.model_max_length:g}; write one length into both"

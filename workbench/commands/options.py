@@ -25,9 +25,11 @@ Settings = Annotated[Words, Option("--set", metavar="KEY=VALUE", help="Change a 
 Notebook = Annotated[
     bool, Option("--notebook/--no-notebook", help="Execute the method's notebook.")
 ]
-# The name of a run that is not part of a path: a path of the user, or of an encoder on the hub,
-# stays as it was written.
-_RUN = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(RUN_CONFIGS)})/)?[0-9a-f]{{8}}-s\d+(?![\w./-])")
+# The name of a run that is not part of a path or a label: a path of the user, or of an encoder on
+# the hub, stays as it was written.
+_RUN = re.compile(
+    rf"(?<![\w./\\-])(?<!\w )(?:(?:{'|'.join(RUN_CONFIGS)})/)?[0-9a-f]{{8}}-s\d+(?![\w./\\-])"
+)
 
 
 def overrides_of(
@@ -43,7 +45,7 @@ def overrides_of(
     """
 
     def folder_of(name: re.Match[str]) -> str:
-        return str(workbench.runs.find_run(name[0], runs_root).path)
+        return workbench.runs.find_run(name[0], runs_root).path.as_posix()
 
     texts = [_RUN.sub(folder_of, text) for text in settings]
     if columns:

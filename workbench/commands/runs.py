@@ -10,7 +10,7 @@ from typer import Argument, Option, Typer
 import workbench
 from workbench.commands.options import RunName, Runs, Words
 from workbench.commands.output import echo, print_scores, print_table, warn_of
-from workbench.config import CONFIGS, read_value
+from workbench.config import RUN_CONFIGS, read_value
 from workbench.errors import RunError
 
 runs_app = Typer()
@@ -38,12 +38,12 @@ def print_runs(
     `start` is the score before training, on the average of the seven sets or on the first suite of
     the run.
     """
-    where = [f"method={word}" if word in CONFIGS else word for word in filters or []]
+    where = [f"method={word}" if word in RUN_CONFIGS else word for word in filters or []]
     wanted = read_value(columns, list)
     table: Any = workbench.list_runs(runs, where, sort=sort, columns=wanted)
     if as_json:
         records = json.loads(table.to_json(orient="records"))
-        echo(json.dumps(records, indent=1, ensure_ascii=False))
+        echo(json.dumps(records, indent=1))
     elif table.empty:
         echo(f"No {'such ' if where else ''}runs under {runs}. Start one: workbench run simcse")
     elif wanted:
@@ -95,7 +95,7 @@ def print_power(
     if rows.empty:
         raise RunError(
             f"no finished runs to compare on {suite} under {runs}; make some: workbench "
-            "sweep simcse --seeds 0-2"
+            f"sweep simcse suites={suite} --seeds 0-2 --runs {runs}"
         )
     for row in rows.to_dict("records"):
         title = f"{row['system']} against {compared.baseline}"

@@ -79,7 +79,7 @@ def parse_pairs(texts: Iterable[str], form: str) -> Values:
     pairs = []
     for text in texts:
         name, equals, value = text.partition("=")
-        if not name.strip() or not equals:
+        if not (name.strip() and equals):
             raise SettingError(f"{text!r} is not {form}")
         pairs.append((name.strip(), value))
     return unique_keys(pairs)
@@ -140,16 +140,17 @@ class Settings(BaseModel):
         named = self._read_values(
             unique_keys((self.setting_name(name), value) for name, value in values.items())
         )
-        given = dict(named)
-        profile = named.setdefault("profile", fields["profile"].default)
+        given = named
+        profile = named.get("profile", fields["profile"].default)
         # The settings of a recorded run are complete: its profile may be gone, and a setting that
         # was added later had its default then, whatever the profile says now. Those that change no
         # result are added without a mention in `added`.
         is_complete = fields.keys() - self.added - self.outside_digest <= named.keys()
         if not is_complete:
             if profile not in self.profiles:
-                where = f"of {self.method}"
-                raise SettingError(unknown_name("profile", profile, self.profiles, where))
+                raise SettingError(
+                    unknown_name("profile", profile, self.profiles, f"of {self.method}")
+                )
             named = self.profile_values(profile, named) | named
         try:
             super().__init__(**named)
@@ -198,7 +199,8 @@ class Settings(BaseModel):
         changes = read_parameter("overrides", {} if overrides is None else overrides, Values)
         for name in {"profile", "seed"} & changes.keys():
             raise SettingError(
-                f"{name!r} does not belong here: give --{name} to a command, {name}= in code"
+                f"{name!r} does not belong here: give --{name} to a command (--seeds to a sweep), "
+                f"{name}= in code"
             )
         return cls(profile=profile, seed=seed, **changes)
 
@@ -210,8 +212,7 @@ class Settings(BaseModel):
         what its name or "st:" says of its reading; bundled names and those of the hub or the
         catalogue count as they are. Raises SettingError if a file or folder does not exist.
         """
-        contents = self.contents()
-        names = {path: _identity(path, checksum) for path, checksum in contents.items()}
+        names = {path: _identity(path, checksum) for path, checksum in self.contents().items()}
         counting = self.model_dump(mode="json", exclude=self.outside_digest | self.added)
         # Runs made before a setting was added keep their names.
         counting |= self.model_dump(mode="json", include=self.added, exclude_defaults=True)
@@ -219,8 +220,7 @@ class Settings(BaseModel):
         for name, value in counting.items():
             others = names | _FORMER if name in _WITH_FORMER_VALUES else names
             counted[_FORMER.get(name, name)] = _rename(value, others)
-        text = json.dumps([self.method, counted], sort_keys=True)
-        return text_checksum(text)[:8]
+        return text_checksum(json.dumps([self.method, counted], sort_keys=True))[:8]
 
     def contents(self) -> dict[str, str]:
         """Return path -> sha256 for every local file and folder that the settings name."""
@@ -229,10 +229,11 @@ class Settings(BaseModel):
             plain = text.removeprefix("st:")
             path = Path(plain)
             try:
-                if path.is_dir():
-                    checksums[text] = checkpoint_checksum(path, every_reader=plain != text)
-                else:
-                    checksums[text] = file_checksum(path)
+                checksums[text] = (
+                    checkpoint_checksum(path, every_reader=plain != text)
+                    if path.is_dir()
+                    else file_checksum(path)
+                )
             except OSError as problem:
                 raise SettingError(
                     f"{name}: there is no folder or file {text!r} ({problem.strerror})"
@@ -289,15 +290,16 @@ class Settings(BaseModel):
                 source = "set for this run"
             elif name in of_profile and not is_paper:
                 source = f"our choice for {self.profile!r}"
-            row = {
-                "setting": name,
-                "value": getattr(self, name),
-                "unit": unit,
-                "allowed": _describe_schema(schemas[name]),
-                "meaning": meaning,
-                "source": source,
-            }
-            rows.append(row)
+            rows.append(
+                {
+                    "setting": name,
+                    "value": getattr(self, name),
+                    "unit": unit,
+                    "allowed": _describe_schema(schemas[name]),
+                    "meaning": meaning,
+                    "source": source,
+                }
+            )
         return pd.DataFrame(rows)
 
     def _repr_html_(self) -> str:

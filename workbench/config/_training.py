@@ -54,9 +54,8 @@ def whole_encoder(name: str) -> str:
     checkpoint follows."""
     if name.startswith("st:"):
         return f"st:{whole_encoder(name.removeprefix('st:'))}"
-    path = Path(name).expanduser()
-    is_local = bool(name.strip()) and name not in BUNDLED_MODELS and path.is_dir()
-    return _whole_path(name) if is_local else name
+    is_own = name.strip() and name not in BUNDLED_MODELS
+    return _whole_path(name) if is_own and Path(name).expanduser().is_dir() else name
 
 
 def _whole_path(name: str) -> str:
@@ -160,7 +159,7 @@ class TrainingConfig(Settings):
         """Return a profile's values, changed for an encoder and for data of your own."""
         values = super().profile_values(profile)
         encoder = given.get("encoder", "world-encoder")
-        if profile == "demo" and BUNDLED_MODELS.get(encoder) != "world":
+        if profile == "demo" and BUNDLED_MODELS.get(str(encoder)) != "world":
             # The rate of the world's poor start would ruin one that is tuned for sentences
             # (experiments/own_data.py).
             values |= {"learning_rate": 3e-5, "eval_steps": 10}
@@ -216,8 +215,7 @@ class TrainingConfig(Settings):
         if own in (None, self.pooling) or "pooling" in self.model_fields_set:
             return
         # A profile may choose the pooling of its own encoder.
-        of_profile = self.profile_values(self.profile)
-        if "pooling" in of_profile and "encoder" not in self.changed():
+        if "pooling" in self.profile_values(self.profile) and "encoder" not in self.changed():
             return
         raise SettingError(
             f"pooling: the files or the name of {self.encoder} say {own!r}, the default of "

@@ -50,8 +50,9 @@ def find_set(name: str, kind: str | None = None) -> DataSet:
     Raises DataError with the closest name, or if the set is of another kind."""
     entry = CATALOGUE.get(name)
     if entry is None:
-        suggestion = did_you_mean(name, CATALOGUE)
-        raise DataError(f"no dataset {name!r}{suggestion}; `workbench data list` shows all")
+        raise DataError(
+            f"no dataset {name!r}{did_you_mean(name, CATALOGUE)}; `workbench data list` shows all"
+        )
     if kind not in (None, entry.kind):
         raise DataError(f"{name} holds {entry.kind}, not {kind}; load_data({name!r}) loads it")
     return entry
@@ -65,9 +66,7 @@ def _read_sets() -> Iterator[DataSet]:
         facts: Facts = {"hub": {}}
         shared = [TABLES["like"][name] for name in own.pop("like", [])]
         for source in (*shared, own):
-            hub = facts["hub"] | source.get("hub", {})
-            facts |= source
-            facts["hub"] = hub
+            facts |= source | {"hub": facts["hub"] | source.get("hub", {})}
         rows = facts["rows"]
         for part in rows if isinstance(rows, dict) else [""]:
             text = json.dumps(facts).replace("{part}", part)

@@ -121,11 +121,13 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
     name = config.train
     known_set = BUNDLED_MODELS.get(config.encoder)  # the only set whose words it knows
     if known_set and name.endswith(OWN_FILES):
-        text = (
+        LOG.warning(
             "%s only knows the words of the bundled %s; use another encoder for %s, such as "
-            "encoder=english-encoder"
+            "encoder=english-encoder",
+            config.encoder,
+            known_set,
+            name,
         )
-        LOG.warning(text, config.encoder, known_set, name)
     if name in dataset_names("labelled"):
         raise DataError(f"train: {name} holds labelled sentences; no method trains on labels")
     columns = own_columns(name, config.columns)
@@ -250,8 +252,7 @@ def local_root(entry: DataSet) -> Path | None:
     root = Path(folder).expanduser()
     if not root.is_dir():
         raise DataError(f"WORKBENCH_DATA={folder} is not a folder")
-    has_files = any((root / file).is_file() for file in entry.files)
-    return root if has_files else None
+    return root if any((root / file).is_file() for file in entry.files) else None
 
 
 def checksum_here(name: str) -> str | None:
@@ -261,10 +262,10 @@ def checksum_here(name: str) -> str | None:
     """
     entry = CATALOGUE.get(name)
     root = entry and local_root(entry)
-    if not entry or not root:
+    if not (entry and root):
         return None
     paths = [root / file for file in entry.files]
-    if not all(path.is_file() for path in paths):
+    if not all(map(Path.is_file, paths)):
         return None
     return _joint_checksum([content_checksum(path, file_checksum(path)) for path in paths])
 
@@ -285,8 +286,7 @@ def _read_table_of(entry: DataSet) -> tuple[Table, str]:
     # A file that the manifest does not list is read as it is.
     for file in entry.files:
         table = read_table(root / file)
-        listed = manifest.get(file, {})
-        if listed.get("sha256_uncompressed", table.checksum) != table.checksum:
+        if manifest.get(file, {}).get("sha256_uncompressed", table.checksum) != table.checksum:
             raise DataError(
                 f"{root / file}: its content has not the sha256 that MANIFEST.json lists; restore "
                 "it"

@@ -91,9 +91,8 @@ def read_roles(
         first = next(filter(None, table.columns[column]), "")
         if _LIST_AS_TEXT.fullmatch(first) and not table.has_lists(column):
             raise DataError(
-                f"{table.where}: {column} has lists that are written as text (or dictionaries, or "
-                "bytes); save it as .jsonl or .parquet with the lists themselves, or with one text "
-                "in a cell"
+                f"{table.where}: {column} has {first:.40} where a text should be; write one text "
+                "in a cell, or save it as .jsonl or .parquet with lists of texts"
             )
         # Texts may well be numbers, if you say that they are texts.
         if role != "score" and column not in chosen_columns and table.is_numeric(column):
@@ -206,7 +205,7 @@ def _read_scores(
     # An empty cell has no label, like the "-" of SNLI.
     labels = [text.strip().casefold() or "-" for text in table.columns[column]]
     for classes in TABLES["guess"]["classes"]:
-        if {*labels} <= {*classes, "-"}:
+        if {"-"} != {*labels} <= {*classes, "-"}:
             scale = scale or (0.0, len(classes) - 1.0)
             facts = {"classes": classes, "unlabelled": "-", "scale": scale}
             table = replace(table, columns=table.columns | {column: labels})
@@ -232,7 +231,7 @@ def _read_scores(
         where = table.at(numbers.index(-1))
         raise DataError(
             f"{where}: {column} is -1, which often means that there is no score; drop such rows, "
-            f"or state the range with --scale -1 {high:g}"
+            f"or write the range into the name: {column} (-1 to {high:g})"
         )
     scale = _guess_scale(values)
     note = "scale {:g} to {:g} is a guess from gold of {:g} to {:g}".format(*scale, low, high)

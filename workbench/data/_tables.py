@@ -31,9 +31,6 @@ Records = dict[int, list[str]]  # first line -> the fields of a row
 _DELIMITERS = {"csv": ",;\t|", "tsv": "\t,;|"}  # the first is the one that the ending promises
 _SINGLE = {"csv": "\x1f", "tsv": "\t"}  # of a single column: the first occurs in no text
 _QUOTING = 'put the field in quotes and write a quote inside it as "", or save the file as .tsv'
-_AS_SENTENCES = (
-    'if its lines are sentences, give them a header "sentence" and save the file as .tsv'
-)
 # A line of a table or a JSON object. Prose has a space after a comma, a semicolon or a bar, and
 # digits around the comma of a number.
 _TABLE_LINE = re.compile(
@@ -95,7 +92,7 @@ class Table:
 
     def is_numeric(self, column: str) -> bool:
         """Return whether every cell of a column is a number."""
-        return not any(math.isnan(to_number(text)) for text in self.columns[column])
+        return not any(map(math.isnan, map(to_number, self.columns[column])))
 
     def has_lists(self, *columns: str) -> bool:
         """Return whether a cell of these columns is a list."""
@@ -116,8 +113,10 @@ class Table:
             )
         # Exploding repeats the line of a row.
         used = rows.index.nunique()
-        left_out = f"{len(self) - used} rows without {positive} or {negative} left out"
-        note = f"{len(rows)} triplets of the lists in {used} rows ({left_out})"
+        note = (
+            f"{len(rows)} triplets of the lists in {used} rows ({len(self) - used} rows without "
+            f"{positive} or {negative} left out)"
+        )
         return replace(table_of(rows, self.where, rows.index, self.unit), note=note)
 
 
@@ -217,7 +216,8 @@ def _read_lines(text: str, path: Path) -> list[str]:
     if is_table or _HEADER_LINE.fullmatch(lines[0].strip()):
         raise DataError(
             f"{path}: line 1, {lines[0][:60]!r}, reads as a header or a table; rename the file to "
-            f".tsv or .csv; {_AS_SENTENCES}"
+            '.tsv or .csv; if its lines are sentences, give them a header "sentence" and save the '
+            "file as .tsv"
         )
     return [line.replace("\t", " ") for line in lines]
 
@@ -293,17 +293,23 @@ def _parse_tabs(text: str, path: Path) -> Records:
 
     Then all rows have as many fields as the header, and a quote in the header, a doubled one, or a
     tab or line break in a field shows it, or that the fields in quotes are those with a comma.
-    Otherwise a quote is text."""
+    Otherwise a quote is text. Raises DataError for a single column that may be either."""
     plain = _parse_plain(text)
     try:
         quoted = _parse_quoted(text, path, "\t")
     except DataError:
         return plain
     header = text.partition("\n")[0]
-    fields = chain.from_iterable(quoted.values())
-    # A single column has no tab; its fields in quotes could be sentences that begin with one.
-    has_breaks = "\t" in header and any(map(re.compile(r"[\t\n]").search, fields))
-    is_evident = '"' in header or '""' in text or has_breaks
+    content = "".join(chain.from_iterable(quoted.values()))
+    is_evident = '"' in header or '""' in text
+    if "\n" in content and not is_evident and "\t" not in header:
+        if '"' in content:  # a quote within a field would be doubled
+            return plain
+        raise DataError(
+            f"{path}: text in quotes goes over several lines; put the header in quotes if it is "
+            "one field, or save the file as .txt if each line is a sentence"
+        )
+    is_evident |= "\n" in content or "\t" in content
     # Excel quotes the cells with a comma, and these alone.
     cells = set(chain.from_iterable(plain.values()))
     in_quotes = {cell for cell in cells if cell.startswith('"')}
@@ -375,7 +381,7 @@ def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, 
 
 
 def _require_distinct(names: Sequence[str], where: str) -> None:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
+    repeated = Counter(names) - Counter({*names})
     if repeated:
         raise DataError(
             f"{where}: a column name is repeated ({', '.join(map(repr, repeated))}); rename or "
@@ -421,8 +427,7 @@ def _of_arrow(table: Any) -> pd.DataFrame:
 
 
 def _cell_text(cell: Any) -> str:
-    plain = cell.tolist() if isinstance(cell, np.ndarray) else cell
-    return _one_line(str(plain))
+    return _one_line(str(cell.tolist() if isinstance(cell, np.ndarray) else cell))
 
 
 def to_number(text: str) -> float:
@@ -442,7 +447,7 @@ def _one_line(text: str) -> str:
 def table_content(columns: Texts) -> bytes:
     """Return the bytes of `columns` in the format of a data root, of which checksums are taken."""
     rows = zip(*columns.values(), strict=True)
-    lines = map("\t".join, [tuple(columns), *rows, ()])
+    lines = map("\t".join, [columns, *rows, ()])
     return "\n".join(lines).encode()
 
 
@@ -452,10 +457,11 @@ def write_table(path: Path, columns: Texts) -> None:
     The same columns give the same bytes."""
     content = table_content(columns)
     if b'"' in content:  # then all fields are in quotes, and so is a header that shows it
-        quoted = pd.DataFrame(columns).to_csv(
-            sep="\t", index=False, quoting=csv.QUOTE_ALL, lineterminator="\n"
+        content = (
+            pd.DataFrame(columns)
+            .to_csv(sep="\t", index=False, quoting=csv.QUOTE_ALL, lineterminator="\n")
+            .encode()
         )
-        content = quoted.encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     # Neither a name nor a time in the header of gzip, so that the bytes follow from the rows.
     with (
@@ -472,7 +478,6 @@ def read_manifest(root: Path) -> dict[str, Facts]:
     if not path.is_file():
         return {}
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))["files"]
-        return {entry["file"]: entry for entry in entries}
+        return {entry["file"]: entry for entry in json.loads(path.read_bytes())["files"]}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"{path} is not a manifest ({error!r}); repair or remove it") from None

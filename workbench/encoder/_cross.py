@@ -40,8 +40,10 @@ class CrossEncoder(Encoder):
         """
         inputs = {name: rows.to(self.device) for name, rows in batch.items()}
         if self.reads_padding:
-            return apply_by_length(lambda **rows: self.backbone(**rows).logits, inputs).squeeze(-1)
-        return self.backbone(**inputs).logits.squeeze(-1)
+            logits = apply_by_length(lambda **rows: self.backbone(**rows).logits, inputs)
+        else:
+            logits = self.backbone(**inputs).logits
+        return logits.squeeze(-1)
 
     def score(
         self, sentence1: Iterable[str], sentence2: Iterable[str], batch_size: int = 64
@@ -55,7 +57,7 @@ class CrossEncoder(Encoder):
         second = [text or " " for text in sentence2]
         scores = torch.empty(len(first))
         columns = self._pair_tokens(first, second, self.max_seq_length) if first else {}
-        lengths = np.array([len(row) for row in columns.get("input_ids", [])], dtype=np.int64)
+        lengths = np.fromiter(map(len, columns.get("input_ids", [])), np.int64)
 
         def batch_of(index: np.ndarray) -> Mapping[str, Tensor]:
             rows = {name: [column[row] for row in index] for name, column in columns.items()}

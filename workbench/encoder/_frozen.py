@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.checkpoints import Checkpoint, EncodingSpec, check_architectures
-from workbench.encoder._loading import weights_checksum
+from workbench.encoder._loading import configuration_of, weights_checksum
 from workbench.encoder._model import Encoder
 from workbench.encoder._trial import refuse
 from workbench.encoder._vectors import require_finite
@@ -103,8 +103,10 @@ class StaticEncoder(FrozenEncoder):
         for row in self._tokenizer.encode_batch_fast(sentences, add_special_tokens=False):
             starts.append(len(tokens))
             tokens += [token for token in row.ids if token not in self._left_out]
-        kind = torch.long  # also of no token at all
-        return self.model(torch.tensor(tokens, dtype=kind), torch.tensor(starts, dtype=kind))
+        # The type also holds for no token at all.
+        return self.model(
+            torch.tensor(tokens, dtype=torch.long), torch.tensor(starts, dtype=torch.long)
+        )
 
     def usage(self) -> list[Any]:
         return [self._tokenizer.to_str(), sorted(self._left_out)]
@@ -130,12 +132,12 @@ class SentenceTransformerEncoder(FrozenEncoder):
             ) from error
         # SentenceTransformer would load unknown weights into a model that has random ones.
         check_architectures(checkpoint.folder)
-        place = None if device == "auto" else device
         with refuse(f"SentenceTransformer cannot load or use {name}", "take another checkpoint"):
-            # As every encoder; its files may ask for half precision.
-            single = {"dtype": torch.float32}
-            folder = str(checkpoint.folder)
-            self.model = SentenceTransformer(folder, device=place, model_kwargs=single)
+            self.model = SentenceTransformer(
+                str(checkpoint.folder),
+                device=None if device == "auto" else device,
+                model_kwargs={"dtype": torch.float32},  # its files may ask for half precision
+            )
             self.dimension = len(self.encode("a"))
         self.similarity_name = str(self.model.similarity_fn_name)
         if self.similarity_name not in ("cosine", "dot"):
@@ -157,7 +159,7 @@ class SentenceTransformerEncoder(FrozenEncoder):
         tokenizer = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
         pipeline = tokenizer.to_str() if hasattr(tokenizer, "to_str") else repr(tokenizer)
         prompt = (model.prompts or {}).get(model.default_prompt_name)
-        settings = [getattr(part, "config", None) for part in model]
+        settings = [configuration_of(part.config) for part in model if hasattr(part, "config")]
         return [repr(model), prompt, pipeline, settings, model.truncate_dim]
 
 

@@ -44,6 +44,9 @@ from workbench.errors import EncoderError
 from workbench.files import Facts
 from workbench.printing import LOG
 
+# Keys of a configuration that are no property of the model.
+_ORIGIN = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
+
 _LOCAL: Facts = {"trust_remote_code": False, "local_files_only": True}
 _COPY = "copy it again (a clone needs `git lfs pull`)"
 # Transformers lists these with the causal models alone, though without `is_decoder` they read both
@@ -368,6 +371,11 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
         backend.normalizer = Sequence([step for step in steps if step is not None])
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     return tokenizer
+
+
+def configuration_of(config: Any) -> Facts:
+    """Return a configuration without its origin and the library that saved it."""
+    return {name: value for name, value in config.to_dict().items() if name not in _ORIGIN}
 
 
 def has_no_dropout(config: Any) -> bool:

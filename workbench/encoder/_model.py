@@ -29,6 +29,7 @@ from workbench.encoder._attention import (
 )
 from workbench.encoder._hardware import HALF, choose_hardware, to_device
 from workbench.encoder._loading import (
+    configuration_of,
     load_dense,
     load_parts,
     load_weights,
@@ -51,8 +52,6 @@ from workbench.losses import Embeddings, Scores, Vectors, full_precision
 from workbench.printing import LOG
 
 _CLS = EncodingSpec("cls")
-# Keys of a configuration that are no property of the model.
-_ORIGIN = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 _CPU_TOKENS = 1024  # padded tokens per batch on a CPU (benchmarks/encode.py)
 _GPU_TOKENS = 65_536  # elsewhere, if more than `batch_size` short sentences are computed at once
 # Tensor cores work on multiples of 8; elsewhere the extra tokens would only cost.
@@ -199,10 +198,6 @@ class Encoder(nn.Module):
 
     def usage(self) -> list[Any]:
         """Return everything besides the weights that decides an embedding."""
-        configuration = self.backbone.config.to_dict()
-        # Origin and the library that saved it decide nothing.
-        for name in _ORIGIN:
-            configuration.pop(name, None)
         tokenizer = self.tokenizer
         if tokenizer.is_fast:
             pipeline = json.loads(tokenizer.backend_tokenizer.to_str())
@@ -217,7 +212,7 @@ class Encoder(nn.Module):
                 tokenizer.init_kwargs,
             ]
         return [
-            configuration,
+            configuration_of(self.backbone.config),
             pipeline,
             asdict(self.spec),
             self.max_seq_length,
@@ -253,8 +248,7 @@ class Encoder(nn.Module):
             )
         templates = [self._template]
         if second_template:
-            second = replace(self.spec, template=second_template)
-            templates.append(Template(second, self.tokenizer))
+            templates.append(Template(replace(self.spec, template=second_template), self.tokenizer))
         limit = min(limit, self.max_seq_length)
         return self._cut_rows(sentences, limit, templates, self.spec.prompt)[0]
 
@@ -454,8 +448,9 @@ class Encoder(nn.Module):
 
         One vector counts as one row.
         """
-        rows = functional.normalize(torch.atleast_2d(first), dim=1)
-        columns = functional.normalize(torch.atleast_2d(second), dim=1)
+        rows, columns = (
+            functional.normalize(part, dim=1) for part in torch.atleast_2d(first, second)
+        )
         return rows @ columns.T
 
     def _compute(
@@ -469,17 +464,17 @@ class Encoder(nn.Module):
 
         batch_of: row numbers -> batch.
         """
-        is_cpu = self.device.type == "cpu"
         order = np.argsort(-lengths, kind="stable")
         # A copy of each batch to the CPU would wait for the device.
-        found = result if is_cpu else torch.empty_like(result, device=self.device)
+        found = (
+            result if self.device.type == "cpu" else torch.empty_like(result, device=self.device)
+        )
         start = 0
         with torch.no_grad(), eval_mode(self), self._autocast(self.precision), self._narrow():
             while start < len(order):
                 count = self._rows_at_once(int(lengths[order[start]]), batch_size)
                 index = order[start : start + count]
-                batch = {"rows": torch.from_numpy(index), **batch_of(index)}
-                batch = to_device(batch, self.device)
+                batch = to_device({"rows": torch.from_numpy(index), **batch_of(index)}, self.device)
                 places = batch.pop("rows")
                 found[places] = self(batch).float()
                 start += len(index)
@@ -516,8 +511,9 @@ class Encoder(nn.Module):
             return nullcontext()
         kind = self.device.type
         # Within a caller's autocast nothing is cached: weights cast here would have no gradient.
-        is_outermost = not torch.is_autocast_enabled(kind)
-        return torch.autocast(kind, dtype=HALF[precision], cache_enabled=is_outermost)
+        return torch.autocast(
+            kind, dtype=HALF[precision], cache_enabled=not torch.is_autocast_enabled(kind)
+        )
 
     def _narrow(self) -> AbstractContextManager:
         """Return a context in which states between layers are bf16 on a CPU.

@@ -53,7 +53,9 @@ _MARKUP = re.compile(r"[<>&`*\[\]|~$\\]|^[#+=-]")
 
 # The corpus is RankEncoder's, which writes it again; it is never published. JupyterLab and macOS
 # write the others when a folder is looked at.
-_REPLACED = re.compile(r"corpus\.json\.gz$|(.*/)?\.(ipynb_checkpoints|DS_Store)\b")
+_REPLACED = re.compile(
+    r"corpus\.json\.gz$|(.*/)?\.(ipynb_checkpoints|DS_Store|nfs\w+|.+\.sw[a-p])\b"
+)
 
 
 @contextmanager
@@ -154,8 +156,9 @@ def _usage(encoder: Any) -> Facts:
     usage = {"prompts": prompts}
     if encoder.dense and isinstance(encoder.dense[-1], Truncate):
         usage["truncate_dim"] = encoder.dimension
-    default = [name for name, text in prompts.items() if text and text == encoder.spec.prompt]
-    usage["default_prompt_name"] = default[0] if default else None
+    usage["default_prompt_name"] = next(
+        (name for name, text in prompts.items() if text and text == encoder.spec.prompt), None
+    )
     usage["similarity_fn_name"] = encoder.spec.similarity
     return usage
 
@@ -237,7 +240,7 @@ def write_card(
     the hub calls them.
     """
     known = [*_CARD_FIELDS, "title", "description"]
-    unknown = sorted(set(card) - set(known))
+    unknown = sorted(card.keys() - known)
     if unknown:
         raise EncoderError(f"a model card has no field {unknown[0]!r}; it has {', '.join(known)}")
     fields = {name: card[name] for name in _CARD_FIELDS if card.get(name)}

@@ -57,7 +57,7 @@ class TokenRows:
         # Plain integers slice faster than those of numpy.
         spans = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
         pieces = [self.flat[start:end] for start, end in spans]
-        longest = int(lengths.max())
+        longest = lengths.max()
         width = -(-longest // multiple) * multiple
         if most:
             width = max(longest, min(width, most))
@@ -67,7 +67,7 @@ class TokenRows:
         ids[mask] = np.concatenate(pieces)
         return {
             "input_ids": torch.from_numpy(ids),
-            "attention_mask": torch.from_numpy(mask.astype(np.int64)),
+            "attention_mask": torch.from_numpy(mask).long(),
             "lengths": lengths.tolist(),
         }
 
@@ -106,10 +106,9 @@ def token_ids(tokenizer: Any, texts: list[str], *, special: bool = True) -> list
 
     special: with special tokens.
     """
-    fast = PreTrainedTokenizerFast
     # A tokenizer with a call of its own may change the text or the ids.
     for name in ("__call__", "_encode_plus"):
-        if getattr(type(tokenizer), name, None) is not getattr(fast, name):
+        if getattr(type(tokenizer), name, None) is not getattr(PreTrainedTokenizerFast, name):
             return tokenizer(texts, add_special_tokens=special, verbose=False)["input_ids"]
     # The same without the offsets, masks and strings that the call makes of every token
     # (benchmarks/encode.py).
@@ -125,7 +124,6 @@ def special_tokens(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     # Found by comparison: a tokenizer's post-processor has no names for the two sides.
     [alone] = token_ids(tokenizer, ["a"], special=False)
     [whole] = token_ids(tokenizer, ["a"])
-    starts = range(len(whole))
-    start = next(start for start in starts if whole[start : start + len(alone)] == alone)
-    end = start + len(alone)
-    return tuple(whole[:start]), tuple(whole[end:])
+    size = len(alone)
+    start = next(start for start in range(len(whole)) if whole[start : start + size] == alone)
+    return tuple(whole[:start]), tuple(whole[start + size :])

@@ -93,6 +93,8 @@ def evaluate(
         run.record(inputs)
         if is_stored:
             return Report(run.metrics(stage), run.scores(stage), run.rankings(stage))
+        if not stage and isinstance(model, Method):
+            model.restore(run.path / "encoder")  # it may have been built anew since the training
     report = _score_suites(model, data, how, classifier)
     if run:
         run.write_evaluation(report.metrics, report.scores, report.rankings, stage)

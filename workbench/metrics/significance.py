@@ -155,8 +155,8 @@ def permutation_test(
     p-values. Arguments are those of `bootstrap_interval`. The difference is positive if `predicted`
     is better; both are nan if a correlation is undefined. p_value is the share of the permutations
     with a difference as large, the observed one included. If of 100 or more no other has one, it is
-    smaller, that of a normal distribution with their spread: otherwise a correction for 50 tests
-    would leave no difference clear.
+    at most that of a normal distribution with their spread, 1e-12 or more: otherwise a correction
+    for 50 tests would leave no difference clear.
     """
     from scipy.special import ndtr
 
@@ -189,7 +189,8 @@ def permutation_test(
     # The observed table counts as one of the permutations, so that p is never 0.
     p_value = (1 + as_large) / (1 + samples)
     if not as_large and samples >= 100:  # few say little about the spread
-        p_value = min(p_value, 2 * ndtr(-abs(observed) / math.sqrt(squares / samples)))
+        normal = 2 * ndtr(-abs(observed) / math.sqrt(squares / samples))
+        p_value = min(p_value, max(normal, 1e-12))
     return PermutationTest(observed, p_value)
 
 

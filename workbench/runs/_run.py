@@ -393,15 +393,16 @@ def lock_run(path: Path, result: str = FINISHED, name: str = ".lock") -> fileloc
     if session := os.environ.get("JPY_SESSION_NAME"):
         owner += f", the kernel of {session}"
     with suppress(OSError):  # the disk is full
-        _owner_file(file).write_text(owner)
+        _owner_file(file).write_text(owner, encoding="utf-8")
     return lock
 
 
 def owner_of(lock: Path) -> str:
     """Return the process that holds a lock, as it noted."""
+    owner = ""
     with suppress(OSError):
-        return _owner_file(lock).read_text()
-    return "it did not note its name"
+        owner = _owner_file(lock).read_text(encoding="utf-8")
+    return owner or "it did not note its name"
 
 
 def _owner_file(lock: Path) -> Path:

@@ -121,7 +121,7 @@ def read_sweep_file(path: Path) -> Facts:
     Raises SettingError.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         content = _READERS[path.suffix](text)
         return _SweepFile.model_validate(content).model_dump(exclude_unset=True)
     except Exception as problem:  # whatever is wrong with the file

@@ -140,8 +140,8 @@ def compare_scores(
             others = pd.DataFrame(of_seeds).filter(_SHOWN).astype(float).mean()
             rows.append(row | others.drop(items.kind, errors="ignore").to_dict())
     table = pd.DataFrame(rows)
-    adjusted = holm(table["p_value"])
-    return SystemComparison(table.assign(adjusted=adjusted), base, scores, notes)
+    table["adjusted"] = holm(table["p_value"])
+    return SystemComparison(table, base, scores, notes)
 
 
 def _by_seed(systems: _Reports, read: Callable[[Any], Any]) -> Any:
@@ -217,10 +217,6 @@ def _measure(systems: _Reports, items: _Items, samples: int) -> dict[str, _Syste
     scores = items.scores.to_numpy().T
     values = np.array([mean_over_sets(items.gold, own, **items.options) for own in scores])
     draws = bootstrap_values(items.gold, scores, samples=samples, **items.options)
-    # A resample whose gold is constant says nothing of any system; most must say something.
-    is_defined = np.isfinite(draws).any(axis=0)
-    if is_defined.mean() >= 0.5:
-        draws = draws[:, is_defined]
     measured = {}
     for name, reports in systems.items():
         own = items.scores.columns.get_level_values(0) == name
@@ -244,7 +240,7 @@ def _score_columns(system: _System, items: _Items) -> Facts:
 def _difference_columns(system: _System, baseline: _System, items: _Items, samples: int) -> Facts:
     own, other = pair_seeds(system.reports, baseline.reports)
     differences = system.values[own] - baseline.values[other]
-    draws = system.draws[own] - baseline.draws[other]
+    draws = _defined(system.draws[own] - baseline.draws[other])
     n = len(differences)
     seed_std = seed_spread(differences).std
     # A permutation test exchanges pairs and knows nothing of seeds.
@@ -254,8 +250,9 @@ def _difference_columns(system: _System, baseline: _System, items: _Items, sampl
         smallest = smallest_difference(seed_std, n, pairs_std=pairs_std)
     else:
         first, second = system.scores[own][0], baseline.scores[other][0]
-        test = permutation_test(items.gold, first, second, samples=samples, **items.options)
-        p_value = test.p_value
+        p_value = permutation_test(
+            items.gold, first, second, samples=samples, **items.options
+        ).p_value
         # Resamples without a correlation are left out.
         pairs_std: Any = pd.Series(draws[0]).std()
         smallest = _DETECTED * pairs_std
@@ -293,8 +290,14 @@ def _seeds_of(reports: list[Any]) -> list[int]:
     return [config.seed for config in configs]
 
 
+def _defined(draws: np.ndarray) -> np.ndarray:
+    """Return the resamples that have a value of every seed, if most have; otherwise all."""
+    is_defined = np.isfinite(draws).all(axis=0)
+    return draws[:, is_defined] if is_defined.mean() >= 0.5 else draws
+
+
 def _interval(values: np.ndarray, draws: np.ndarray) -> Interval:
     """Return the mean with its 95% interval over seeds and pairs, or over pairs for one seed."""
     if len(values) > 1:
-        return hierarchical_interval(values, draws)
+        return hierarchical_interval(values, _defined(draws))
     return percentile_interval(float(values[0]), draws[0])

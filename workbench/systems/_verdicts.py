@@ -170,7 +170,7 @@ class SystemComparison:
             "verdicts": self.verdicts(),
             "notes": self.notes,
         }
-        return json.dumps(content, indent=1, ensure_ascii=False)
+        return json.dumps(content, indent=1)
 
 
 def p_text(p: float) -> str:

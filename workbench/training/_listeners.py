@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from workbench.config import TrainingConfig
+from workbench.printing import LOG
 from workbench.runs import Facts, Run
 
 _PROJECT = "ranking-workbench"  # the name under which trackers show runs
@@ -89,7 +90,10 @@ def open_tracker(config: TrainingConfig, run: Run | None) -> Iterator[list[Liste
     def send(row: Row) -> None:
         values = dict(row)
         step = values.pop("step")
-        log(values, step=step)
+        try:
+            log(values, step=step)
+        except Exception as problem:  # its server does not answer; the run has the rows itself
+            LOG.warning("%s did not take step %d: %s", config.report_to, step, problem)
 
     try:
         yield [send]

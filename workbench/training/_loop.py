@@ -14,7 +14,6 @@ from torch import nn
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError, RunError
-from workbench.files import Facts
 from workbench.methods.base import Method
 from workbench.methods.distributed import max_over_processes, process_count, process_rank
 from workbench.printing import LOG, steady_stdout
@@ -131,16 +130,11 @@ def _fit_here(
                 "its start"
             )
         if saved_run:
-            saved_run.record(**_hardware_facts(method), steps_run=steps_run, trained=False)
+            _record_hardware(saved_run, method, step, steps_run)
         if step == 0 and prints and config.recipe:
             print(config.recipe, flush=True)
-        times = math.ceil(plan.steps / config.eval_steps)
-        if (
-            step == 0
-            and plan.rank == 0
-            and dev is not None
-            and (plan.steps < _MIN_STEPS or times < 2)
-        ):
+        times = math.ceil(plan.steps / config.eval_steps) if dev is not None else 0
+        if step == 0 and plan.rank == 0 and (plan.steps < _MIN_STEPS or times == 1):
             LOG.warning(_TOO_SHORT, plan.steps, times)
         with open_tracker(config, saved_run) as trackers:
             progress = [Progress(step, plan.steps)] if prints else []
@@ -166,14 +160,29 @@ def _fit_here(
         return history
 
 
-def _hardware_facts(method: Method) -> Facts:
+def _record_hardware(run: Run, method: Method, step: int, steps_run: str) -> None:
+    """Record what a training runs on; keep, with a warning, what it has run on before."""
     device = method.encoder.device
     is_cuda = device.type == "cuda"
-    return {
+    hardware = {
         "device": f"cuda: {torch.cuda.get_device_name(device)}" if is_cuda else device.type,
         "precision": method.encoder.training_precision,
         "threads": torch.get_num_threads(),
+        "steps_run": steps_run,
     }
+    facts = run.facts()
+    before = {name: facts.get(name) for name in hardware}
+    if step and before != hardware:
+        LOG.warning(
+            "%s goes on at step %d with %s, before with %s: not bit for bit the same training",
+            run.path,
+            step,
+            hardware,
+            before,
+        )
+        earlier = facts.get("earlier_hardware", [])
+        run.record(earlier_hardware=[*earlier, before | {"last_step": step}])
+    run.record(**hardware, trained=False)
 
 
 def _train(  # noqa: PLR0917 - the parts of one training

@@ -174,7 +174,9 @@ class Record:
             }
             self._scores.append(pd.DataFrame(columns))
         if self._scores:
-            self._write_table("watched.csv", pd.concat(self._scores))
+            # One table: thousands of small ones take seconds to join.
+            self._scores = [pd.concat(self._scores)]
+            self._write_table("watched.csv", self._scores[0])
 
     def write(self, row: Row) -> None:
         """Add a finished row and pass it to the listeners."""

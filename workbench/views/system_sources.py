@@ -1,14 +1,16 @@
 """Scores of whatever can be named: encoders, runs, folders of runs, and files from elsewhere."""
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from workbench.checkpoints import find_checkpoint
-from workbench.config import BaselineConfig, unique_keys
+from workbench.config import BaselineConfig
 from workbench.data import Pairs, default_suite, load_own_pairs, own_columns, require_in_one
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
@@ -95,7 +97,7 @@ def read_systems(
         DataError, RunError, EncoderError: A source cannot be read, or has other pairs.
     """
     on = [on] if isinstance(on, str) else on
-    unique_keys((f"a set called {set_name(name)}", None) for name in on)
+    _require_distinct(map(set_name, on))
     first_on = next(iter(on), None)
     # A mapping names its encoders; everything else has names of its own.
     sources_of = {label: str(source) for label, source in label_encoders(sources).items()}
@@ -138,6 +140,14 @@ def read_systems(
     if encoders:
         parts |= score_encoders(encoders, on, columns=columns, parts=parts.values())
     return join_systems(parts[label] for label in sources_of if label in parts)
+
+
+def _require_distinct(names: Iterable[str]) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataError(
+            f"two sets are called {repeated[0]}; rename one of the files, or leave it out"
+        )
 
 
 def score_encoders(
@@ -288,8 +298,9 @@ def _has_scored(run: Run, name: str, columns: Any) -> bool:
     if run_tables.suite_file(name) is None:
         return set_name(name) in run.metrics()
     # The file may have changed, or another one may have this name.
-    content = load_own_pairs(name, columns).checksum
-    if run_tables.suite_version(run.facts(), set_name(name)) != content:
+    asked = load_own_pairs(name, columns)
+    if run_tables.suite_version(run.facts(), set_name(name)) != asked.checksum:
         return False
-    # With other columns it is another set.
-    return own_columns(name, columns) == own_columns(name, run.config.columns)
+    # With other columns it may be another set.
+    scored = load_own_pairs(name, run.config.columns)
+    return asked.texts == scored.texts and np.array_equal(asked.gold, scored.gold)
