@@ -210,7 +210,7 @@ def _with_pooling(checkpoint: Checkpoint, usage: EncodingSpec, modules: Modules)
     # "sentence_bert_config.json", formerly also those of roberta, albert, xlnet and others, but not
     # that of mpnet, which SentenceTransformer does not read.
     files = sorted(checkpoint.folder.glob("sentence_*[!p][en][re]t*_config.json")) if kinds else []
-    cuts = read_file(files[0], TransformerFile) if files else TransformerFile()
+    cuts = read_file(files[0], TransformerFile) if files else TransformerFile.model_validate({})
     tokenizer = read_file(checkpoint.folder / "tokenizer_config.json", OtherFile)
     # Other kinds of models cut as their tokenizer says.
     limit = cuts.max_seq_length or tokenizer.model_max_length

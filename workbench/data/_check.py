@@ -172,8 +172,7 @@ def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
         written = Table(columns | data.extra, str(path), "")
         is_same = columns.keys().isdisjoint(data.extra)
         if is_same and data.kind in ROLES:
-            matches = match_columns(data.kind, written, None)
-            read = [found[0] for found in matches.values()]
+            read = [found[0] for found in match_columns(data.kind, written, None).values()]
             is_same = read == [*columns] and kinds_of_table(written)[0] == data.kind
         if not is_same:
             raise DataError(

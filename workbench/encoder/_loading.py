@@ -202,7 +202,8 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
             **options,
         )
         # A model for images or sound has no table of tokens, or no width of its own.
-        model.get_input_embeddings().weight, model.config.hidden_size
+        assert len(model.get_input_embeddings().weight)
+        assert model.config.hidden_size
     missing = {name for name in report["missing_keys"] if _is_own(name, model)}
     # Where weights are missing, all others are named: "module.embeddings..." shows what happened.
     others = {name for name in report["unexpected_keys"] if missing or _is_own(name, model)}

@@ -92,10 +92,9 @@ class Template:
         sentence = self._spec.add_full_stop(sentence)
         [ids] = self._ids([sentence])
         while (excess := len(ids) - limit) > 0:
-            pieces = self._tokenizer(
+            spans = self._tokenizer(
                 sentence, add_special_tokens=False, return_offsets_mapping=True, verbose=False
-            )
-            spans = pieces["offset_mapping"]
+            )["offset_mapping"]
             end, _ = spans[max(0, len(spans) - excess)]
             sentence = sentence[:end].rstrip()
             [ids] = self._ids([sentence])

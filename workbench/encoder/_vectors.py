@@ -81,8 +81,9 @@ def finite_array(values: Any, source: str) -> np.ndarray:
         values = torch.stack(values)
     if isinstance(values, Tensor):
         values = values.detach().cpu().to_dense().double()  # numpy has no bf16
-    if hasattr(values, "toarray"):  # of scipy's sparse matrices, as TfidfVectorizer's
-        values = values.toarray()
+    dense = getattr(values, "toarray", None)  # of scipy's sparse matrices, as TfidfVectorizer's
+    if dense:
+        values = dense()
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as problem:

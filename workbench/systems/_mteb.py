@@ -87,8 +87,7 @@ def _read_predictions(file: Path) -> tuple[str, Facts]:
     """Return the model of a file, and subset -> split -> predictions."""
     try:
         # As NaN, an infinite score is refused.
-        text = file.read_text(encoding="utf-8")
-        whole = json.loads(text, parse_constant=lambda _: math.nan)
+        whole = json.loads(file.read_bytes(), parse_constant=lambda _: math.nan)
         content = {name: {**part} for name, part in whole.items()}
         return content.pop("mteb_model_meta")["model_name"], content
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
@@ -109,9 +108,10 @@ def _score_part(systems: Facts, gold: Any) -> SystemScores:
             raise DataError("they are rankings, whose gold is judgements and not pairs")
         return judge_runs({name: _as_run(own) for name, own in systems.items()}, gold)
     pairs = gold if isinstance(gold, Pairs) else load_pairs(gold)
-    reports = {}
-    for name, own in systems.items():
-        reports[name] = [report_pairs({pairs.name: (pairs, own.get(keys[0], []))})]
+    reports = {
+        name: [report_pairs({pairs.name: (pairs, own.get(keys[0], []))})]
+        for name, own in systems.items()
+    }
     note = f"{keys[0]}, and the gold of {pairs.name}, in its order"
     return SystemScores(reports, {pairs.name: pairs}, [note])
 

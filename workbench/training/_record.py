@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from math import inf, isfinite, isnan
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -201,7 +202,7 @@ class Record:
 
     def save_encoder(self, note: str = "") -> None:
         """Save the encoder as it is now, with a card that ends in the note."""
-        config = self.method.config
+        config: Any = self.method.config
         method = type(self.method).__name__
         # RankEncoder may start from E1, its `base`.
         start = config.base if getattr(config, "start", "") == "base" else config.encoder

@@ -120,7 +120,7 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     queries. Columns without a value are left out.
     """
     require_labels(runs)
-    measure = "accuracy" if runs["accuracy"].notna().any() else "spearman"
+    measure = "accuracy" if runs["accuracy"].notna().to_numpy().any() else "spearman"
     runs = runs.copy()
     is_sparse = runs["queries"] < FEWEST_QUERIES
     runs.loc[is_sparse, ["kcc", "ndcg"]] = np.nan
