@@ -7,6 +7,7 @@ of categories, as tables from elsewhere have them; the ratio is that of the firs
 
 import argparse
 import resource
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -51,7 +52,8 @@ def measure(title: str, work: Callable[[], Any]) -> tuple[Any, float]:
     started = time.process_time()
     result = work()
     seconds = time.process_time() - started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    unit = 1024**2 if sys.platform == "darwin" else 1024  # bytes there, kilobytes elsewhere
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
     print(f"{title:28} {seconds:7.2f} s of processor, {peak:6.0f} MB at most so far", flush=True)
     return result, seconds
 

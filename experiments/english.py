@@ -179,10 +179,8 @@ def main() -> None:
                 settings("simcse", 0, options, learning_rate=rate, suites=["stsb-dev"]),
                 options.runs,
             )
-            print(
-                f"SimCSE at {rate:g}: dev {100 * run.history()['dev_spearman'].max():.2f}",
-                flush=True,
-            )
+            trained = run.history()["dev_spearman"].iloc[1:]  # the start is no trained step
+            print(f"SimCSE at {rate:g}: dev {100 * trained.max():.2f}", flush=True)
     else:
         record_start(options)
         for seed in options.seeds:
@@ -374,7 +372,8 @@ def add_row(results: Path, row: dict[str, Any]) -> None:
 def record(row: dict[str, Any]) -> None:
     """Add a row to the results, its numbers rounded, and print it."""
     numbers = {
-        name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()
+        name: round(value, 4) if isinstance(value, float) and name != "rate" else value
+        for name, value in row.items()
     }
     add_row(RESULTS, numbers)
     shown = {name: numbers.get(name) for name in ("dev", "average", "cosine", "eq. 2")}

@@ -109,7 +109,9 @@ def record(encoder: str, numbers: str, scores: dict[str, float]) -> None:
     if RESULTS.is_file():
         others = pd.read_csv(RESULTS)
         is_same = (others["encoder"] == encoder) & (others["numbers"] == numbers)
-        table = pd.concat([others[~is_same], table], ignore_index=True)
+        place = int(is_same.argmax()) if is_same.any() else len(others)
+        others = others[~is_same]
+        table = pd.concat([others[:place], table, others[place:]], ignore_index=True)
     with atomic_write(RESULTS) as file:
         table.round(5).to_csv(file, index=False)
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from workbench import METHODS, Encoder, evaluate, fit
 from workbench.config import CONFIGS
@@ -177,6 +178,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=[*SETS], choices=SETS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     options = parser.parse_args()
+    torch.set_num_threads(1)
     done = {}
     if options.out.is_file():
         done = {

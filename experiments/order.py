@@ -170,20 +170,31 @@ def main() -> None:
     if str(options.start) == "world-encoder":
         # Of the demo's profiles.
         options.pooling = "mean" if options.question == "pairs" else "cls"
+    if options.seed in (TRIAL_SEED, *FINAL_SEEDS):
+        parser.error("--seed is another one than 0 of the trials and 1 to 5 of the rows")
     torch.set_num_threads(1)
     measure_untrained(options)
     if options.teacher == OWN:
         for seed in FINAL_SEEDS:
             train(ITS_TEACHER, options.rate, 0, seed, options)
     losses = options.losses or list(QUESTIONS[options.question])
-    if options.alone:  # without a ranking loss there would be no loss
-        losses = [loss for loss in losses if loss != NO_RANKING]
+    if options.alone:  # without a ranking loss there would be no loss; SimCSE has infoNCE
+        losses = [loss for loss in losses if loss not in {NO_RANKING, *SIMCSE}]
+    if options.seed is not None and not options.losses:
+        losses = [loss for loss in losses if is_recorded(loss, options)]
     for loss in losses:
         chosen = choose(loss, options)
         setting = (loss, chosen["rate"], int(chosen["choice"]))
         recorded = [train(*setting, seed, options) for seed in FINAL_SEEDS]
         if options.seed is not None:
             compare_seed(compute_row(*setting, options.seed, options), recorded)
+
+
+def is_recorded(loss: str, options: argparse.Namespace) -> bool:
+    """Return whether a loss has all rows that a further seed is compared with."""
+    key = key_of(loss, 0.0, 0, 0, options)
+    same = {name: key[name] for name in ("start", "pooling", "teacher", "beside", "loss")}
+    return all(find_row(RESULTS, same | {"seed": seed}) is not None for seed in FINAL_SEEDS)
 
 
 def compare_seed(row: dict[str, Any], recorded: list[dict[str, Any]]) -> None:
@@ -242,14 +253,17 @@ def measure(name: str, settings_of: list[Changes], options: argparse.Namespace) 
 
 
 def choose(loss: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the row of the trial that is best on dev, after training those that are missing."""
+    """Return the row of the trial that is best on dev, after training those that are missing.
+
+    Of equals it is the last: alone, the weight of a loss changes nothing.
+    """
     _, _, choices = QUESTIONS[options.question][loss]
     trials = [
         train(loss, factor * options.rate, choice, TRIAL_SEED, options)
         for factor in RATES
         for choice in range(len(choices))
     ]
-    return max(trials, key=lambda row: row["dev"])
+    return max(reversed(trials), key=lambda row: row["dev"])
 
 
 def train(

@@ -80,6 +80,9 @@ def read_cells() -> list[Cell]:
     cells = []
     for (start, pooling, teacher, beside), own in final.groupby(CELL, sort=False):
         seeds = own.groupby("row")["seed"].transform("count")
+        several = own.loc[seeds > len(FINAL_SEEDS), "row"].unique()
+        if len(several):  # it would be left out without a word
+            raise ValueError(f"{start}, {beside}: two choices of {', '.join(several)} are recorded")
         finished = own[seeds == len(FINAL_SEEDS)]
         if finished.empty:
             continue

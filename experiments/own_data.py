@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import pandas as pd
+import torch
 
 from workbench import METHODS, Encoder, evaluate, fit
 from workbench.config import CONFIGS
@@ -89,6 +90,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--suites", nargs="+", default=["stsb-test", "sick-test"])
     options = parser.parse_args()
+    torch.set_num_threads(1)
     previous = (
         pd.read_csv(options.out, keep_default_na=False)
         if options.out.is_file()

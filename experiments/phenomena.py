@@ -67,15 +67,14 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs-phenomena"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     options = parser.parse_args()
+    # The table below has all runs of a folder: those of another start have a folder of their own.
+    options.runs /= options.start.resolve().name
     torch.set_num_threads(1)
     for seed in options.seeds:
         for method, changes in ROWS:
             run = run_of(method, changes, seed, options)
-            print(
-                f"{method} {changes}, seed {seed}: dev "
-                f"{100 * run.history()['dev_spearman'].max():.1f}",
-                flush=True,
-            )
+            trained = run.history()["dev_spearman"].iloc[1:]  # the start is no trained step
+            print(f"{method} {changes}, seed {seed}: dev {100 * trained.max():.1f}", flush=True)
     found = views.phenomena(views.finished_runs(options.runs, "ladders-all"))
     print(found.table.to_string(), *found.sentences, sep="\n")
 

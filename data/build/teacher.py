@@ -130,7 +130,9 @@ def main() -> None:
     lines = read_lines(SENTENCES)
     if chosen.new_tokenizer:
         train_tokenizer(lines, chosen.out, pieces=PIECES)
-    tokenizer = load_tokenizer(chosen.out)
+    tokenizer = load_tokenizer(chosen.out if chosen.new_tokenizer else FOLDER)
+    if chosen.out != FOLDER:
+        tokenizer.save_pretrained(chosen.out)
     config = bert_config(tokenizer, layers=4, width=192, heads=4)
     model = masked_language_model(
         lines,
