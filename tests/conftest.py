@@ -46,12 +46,23 @@ def pytest_configure(config: pytest.Config) -> None:
     # Empty at first, so that no test reads what an older version has written.
     for name in ("WORKBENCH_CACHE", "IPYTHONDIR", "JUPYTER_CONFIG_DIR"):
         os.environ[name] = f"{folder}/{name.lower()}"
+    # Servers of tests are on this machine, which no proxy reaches.
+    for name in ("NO_PROXY", "no_proxy"):
+        os.environ[name] = ",".join(filter(None, [os.environ.get(name), "127.0.0.1,localhost"]))
     if sys.platform == "linux":
         # Or each process would compile the package and the tests.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         ended.enter_context(pythons(Path(folder)))
         os.environ["WORKBENCH_PYTHONS"] = folder
         os.environ["JUPYTER_PATH"] = f"{folder}/trains"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return the cores that this process may use, in a container not all that there are."""
+    import joblib
+
+    return joblib.cpu_count()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -333,7 +344,9 @@ def in_two_processes(tmp_path: Path) -> Callable[[str, Any], Any]:
         files = [tmp_path / name for name in ("script.py", "jobs.pt", "results.pt")]
         files[0].write_text(script)
         torch.save(jobs, files[1])
-        launcher = [python(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        # With an address: the name of a machine need not resolve.
+        options = ["--standalone", "--local-addr=127.0.0.1", "--nproc-per-node=2"]
+        launcher = [python(), "-m", "torch.distributed.run", *options]
         done = subprocess.run([*launcher, *files], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
         return torch.load(files[2], weights_only=False)
@@ -372,6 +385,11 @@ def browser() -> Any:
         started = RUNNING.enter_context(playwright.sync_playwright())
         STARTED["browser"] = started.chromium.launch(executable_path=executable, args=FLAGS)
         RUNNING.callback(STARTED["browser"].close)
+        with tempfile.NamedTemporaryFile(suffix=".html") as page:
+            try:  # that of a snap reads no file there
+                STARTED["browser"].new_page().goto(f"file://{page.name}")
+            except playwright.Error as problem:
+                pytest.skip(f"this Chromium cannot read {tempfile.gettempdir()}: {problem}")
     return STARTED["browser"]
 
 

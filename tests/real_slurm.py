@@ -139,7 +139,10 @@ def slurm() -> Iterator[Slurm]:
         )
     # Not tmp_path: a socket's name has at most 107 letters.
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
-    cluster = Slurm(folder)
+    try:
+        cluster = Slurm(folder)
+    except (KeyError, OSError) as problem:  # a user without a name
+        pytest.skip(f"no Slurm could be started: {problem}")
     outside = {name: value for name, value in os.environ.items() if name != "SLURM_CONF"}
     watcher = subprocess.Popen(
         [sys.executable, __file__, folder],
@@ -153,6 +156,10 @@ def slurm() -> Iterator[Slurm]:
         except (OSError, RuntimeError) as problem:
             pytest.skip(f"no Slurm could be started: {problem}")
         with pytest.MonkeyPatch.context() as patch:
+            # Those of a user's cluster, such as SBATCH_PARTITION, name nothing here.
+            for name in [*os.environ]:
+                if name.startswith(("SLURM_", "SBATCH_", "SRUN_", "SQUEUE_")):
+                    patch.delenv(name)
             for name, value in cluster.environment.items():
                 patch.setenv(name, value)
             yield cluster

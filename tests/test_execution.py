@@ -4,13 +4,12 @@ import gzip
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from written_runs import hold_lock, write_run
+from written_runs import after_a_timeout, hold_lock, write_run
 
 from workbench import METHODS, Run, execution, sweep
 from workbench.config import CONFIGS, RankEncoderConfig, SimCSEConfig
@@ -181,10 +180,8 @@ def test_of_two_that_execute_the_notebook_of_a_run_one_is_refused_and_a_cell_wai
         with pytest.raises(BusyError, match=r"another process is working on .*process \d+ on"):
             run_notebook("simcse", runs_root=tmp_path)
         monkeypatch.setenv("WORKBENCH_CELL", "")
-        ending = threading.Timer(1, lambda: (notebook.write_text("whole"), other.communicate()))
-        ending.start()
+        after_a_timeout(monkeypatch, lambda: (notebook.write_text("whole"), other.communicate()))
         assert run_notebook("simcse", runs_root=tmp_path).path == path
-        ending.join()
     assert notebook.read_text() == "whole"
     assert Run(path).facts().get("failure") is None
     notebook.unlink()

@@ -138,8 +138,11 @@ print(json.dumps(done))
 
 def pip_install(python: Path, *what: str) -> None:
     options = ["--quiet", "--no-compile", "--disable-pip-version-check", "--timeout", "30"]
+    options += ["--no-user"]
     command = [sys.executable, "-m", "pip", "--python", str(python), "install", *options, *what]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # Packages of a user's PYTHONPATH would count as installed.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=own)
     assert done.returncode == 0, done.stderr[-3000:]
 
 

@@ -7,19 +7,18 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from forking import python
-from written_runs import hold_lock
+from written_runs import after_a_timeout, hold_lock
 
 import workbench
 from workbench import views
 from workbench.config import RankEncoderConfig, SimCSEConfig
 from workbench.errors import BusyError, RunError
-from workbench.files import atomic_path, atomic_write, file_checksum, write_json
+from workbench.files import HOME, atomic_path, atomic_write, file_checksum, write_json
 from workbench.metrics import metrics_table
 from workbench.runs import Run, finished_run, held_lock, list_runs, lock_run, short_value
 from workbench.runs._run import checkout_commit
@@ -87,6 +86,8 @@ def test_the_same_settings_meet_the_same_directory_with_all_that_a_number_depend
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_a_saved_notebook_is_not_changed_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)  # within a hook of git they name the user's repository
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)  # a user's may sign commits
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e"]
@@ -196,10 +197,8 @@ def test_a_cell_of_a_sweep_waits_for_the_process_that_has_its_run_and_keeps_what
     run.release()
     monkeypatch.setenv("WORKBENCH_CELL", "a file")
     with hold_lock(run.path) as other:
-        ending = threading.Timer(1, lambda: (finish(run), other.communicate()))
-        ending.start()
+        after_a_timeout(monkeypatch, lambda: (finish(run), other.communicate()))
         opened = Run.open(config(device="cpu"), tmp_path)
-        ending.join()
     assert opened.finished
     assert opened.config.device == "auto"
     opened.release()
@@ -545,7 +544,7 @@ def test_the_shown_table_is_times_hundred_and_an_undefined_score_is_empty():
         ("/runs/simcse/0123abcd-s0/encoder", "simcse 0123abcd-s0"),
         ("/data/models.csv", "models.csv"),
         ("model", "model"),
-        (str(Path.home() / "model"), "model"),
+        (str(Path(HOME, "model")), "model"),
     ],
 )
 def test_an_encoder_is_named_by_the_folder_that_tells_it_apart(path: str, name: str):

@@ -2,10 +2,14 @@
 
 import dataclasses
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import filelock
 import numpy as np
 import pandas as pd
+import pytest
 from forking import python
 
 from workbench import metrics
@@ -23,6 +27,22 @@ lock = lock_run(Path(sys.argv[1]), *sys.argv[2:])
 print("held", flush=True)
 sys.stdin.read()
 """
+
+
+def after_a_timeout(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Call `act` once this process has waited for a lock in vain."""
+    acquire = filelock.BaseFileLock.acquire
+    waiting = [act]
+
+    def try_lock(self: Any, *words: Any, **options: Any) -> Any:
+        try:
+            return acquire(self, *words, **options)
+        except filelock.Timeout:
+            while waiting:
+                waiting.pop()()
+            raise
+
+    patch.setattr(filelock.BaseFileLock, "acquire", try_lock)
 
 
 def hold_lock(path: Path, *which: str) -> subprocess.Popen[str]:

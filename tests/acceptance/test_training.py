@@ -175,7 +175,8 @@ dist.destroy_process_group()
 @pytest.mark.slow
 def test_gathered_rows_get_the_gradient_of_the_losses_of_all_processes(tmp_path: Path):
     (tmp_path / "gathered.py").write_text(GATHERED)
-    launcher = [python(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    options = ["--standalone", "--local-addr=127.0.0.1", "--nproc-per-node=2"]
+    launcher = [python(), "-m", "torch.distributed.run", *options]
     command = [*launcher, str(tmp_path / "gathered.py"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

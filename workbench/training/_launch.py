@@ -42,6 +42,7 @@ def fit_in_processes(
         "-m",
         "torch.distributed.run",
         "--standalone",
+        "--local-addr=127.0.0.1",  # the name of a machine need not resolve
         f"--nproc-per-node={config.num_processes}",
         "-m",
         "workbench.training",
