@@ -97,7 +97,7 @@ def read_systems(
         DataError, RunError, EncoderError: A source cannot be read, or has other pairs.
     """
     on = [on] if isinstance(on, str) else on
-    _require_distinct(map(set_name, on))
+    _require_named_apart(map(set_name, on))
     first_on = next(iter(on), None)
     # A mapping names its encoders; everything else has names of its own.
     sources_of = {label: str(source) for label, source in label_encoders(sources).items()}
@@ -142,7 +142,7 @@ def read_systems(
     return join_systems(parts[label] for label in sources_of if label in parts)
 
 
-def _require_distinct(names: Iterable[str]) -> None:
+def _require_named_apart(names: Iterable[str]) -> None:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise DataError(
