@@ -7,8 +7,8 @@ STUDENT and TEACHER are hub ids or folders with the name of the encoder, such as
 The sentences are unlabelled: of news (MRPC, without its labels), captions (Flickr8k), inference
 (SNLI) and Wikipedia; none is in one of the sets that are tested or chosen on. The loss is RankCSE's
 ListNet alone, soft (--temperature for both lists), in batches of neighbourhoods: an eighth of a
-batch is drawn, and each sentence brings seven others, near and distant for the teacher. Random
-sentences have nearly nothing to rank.
+batch is drawn, and each sentence brings seven others, near and distant for the teacher; --batches
+random draws all.
 
 The checkpoint is that with the highest mean of STS-B dev and SICK trial; the seven sets are tested
 once per seed. Without --final nothing is tested: it is a trial. Every training is a row of
