@@ -40,6 +40,7 @@ from workbench.methods.base import Batch
 from workbench.metrics import hierarchical_interval
 from workbench.runs import Run
 from workbench.teachers import draw_near
+from workbench.views.run_tables import kept_checkpoint
 
 RESULTS = project_path("data") / "better.csv"
 # The seeds and the setting of the table in docs/results.md; others are recorded beside it.
@@ -149,11 +150,11 @@ def train(file: str, seed: int, options: argparse.Namespace) -> None:
         return
     run = taught(file, seed, options)
     history = run.history()
-    best = history["dev_spearman"].idxmax()
+    best = kept_checkpoint(history)
     row = key | {
         "dev of the start": 100 * history["dev_spearman"].iloc[0],
-        "dev": 100 * history["dev_spearman"][best],
-        "step": int(history["step"][best]),
+        "dev": 100 * best["dev_spearman"],
+        "step": int(best["step"]),
         "seconds": float(history["seconds"].max()),
     }
     if options.final:
@@ -262,7 +263,7 @@ def write_results() -> None:
         name = f"taught, seed {row['seed']}, step {row['step']} of {row['steps']}"
         lines.append(line_of(name, row[columns], share, f"{row['seconds']:.0f}"))
     project = project_path("data").parent
-    texts = {}
+    parts = {}
     if len(tested) > 1:
         draws = np.array([numbers_in(text) for text in tested["resampled"]])
         mean, low, high = hierarchical_interval(gains, draws)
@@ -276,27 +277,27 @@ def write_results() -> None:
             f"seeds), {share} of the distance between the two: [the command and every seed]"
             "(docs/results.md#one-of-them-made-better-without-labels)."
         )
-        texts[project / "README.md"] = textwrap.fill(sentence, 100, break_on_hyphens=False) + "\n"
+        sentence = textwrap.fill(sentence, 100, break_on_hyphens=False)
+        parts[project / "README.md"] = {"better": f"{sentence}\n"}
     lines.append(line_of(teacher, known.loc[teacher, columns], f"{distance:+.2f}", ""))
-    results = project / "docs" / "results.md"
-    texts[results] = "\n".join(lines) + "\n"
-    for page, text in texts.items():
-        page.write_text(fill(page, {"better": text}), encoding="utf-8")
-    trials = {"better trials": trials_table(table[~table["final"]])}
-    results.write_text(fill(results, trials), encoding="utf-8")
+    parts[project / "docs" / "results.md"] = {
+        "better": "\n".join(lines) + "\n",
+        "better trials": trials_table(table[~table["final"]]),
+    }
+    for page, texts in parts.items():
+        page.write_text(fill(page, texts), encoding="utf-8")
 
 
 def trials_table(trials: Any) -> str:
     """Return the recorded trials, the best on dev first."""
     lines = ["| batches | rate | temperature | steps | seed | dev, to the start | its step |"]
     lines.append("|---|---|---|---|---|---|---|")
-    gains = trials["dev"] - trials["dev of the start"]
-    for (_, row), gain in zip(trials.iterrows(), gains, strict=True):
+    gains = trials.assign(gain=trials["dev"] - trials["dev of the start"])
+    for _, row in gains.sort_values("gain", ascending=False, kind="stable").iterrows():
         cells = [row["batches"], f"{row['rate']:g}", f"{row['temperature']:g}", row["steps"]]
-        cells += [row["seed"], f"{row['dev']:.2f}, {gain:+.2f}", row["step"]]
+        cells += [row["seed"], f"{row['dev']:.2f}, {row['gain']:+.2f}", row["step"]]
         lines.append(f"| {' | '.join(map(str, cells))} |")
-    order = np.argsort(-gains.to_numpy(), kind="stable")
-    return "\n".join([*lines[:2], *(lines[2 + place] for place in order)]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def line_of(name: str, values: Any, gain: str, seconds: str) -> str:

@@ -37,6 +37,7 @@ from workbench.methods.rank_mixture import RankMixture
 from workbench.methods.rankencoder import RankEncoder
 from workbench.metrics import alignment, bootstrap_values, similar_third, spearman, uniformity
 from workbench.runs import Run
+from workbench.views.run_tables import kept_checkpoint
 
 # The checkpoint is also that of timings.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "benchmarks"))
@@ -179,8 +180,8 @@ def main() -> None:
                 settings("simcse", 0, options, learning_rate=rate, suites=["stsb-dev"]),
                 options.runs,
             )
-            trained = run.history()["dev_spearman"].iloc[1:]  # the start is no trained step
-            print(f"SimCSE at {rate:g}: dev {100 * trained.max():.2f}", flush=True)
+            dev = kept_checkpoint(run.history())["dev_spearman"]
+            print(f"SimCSE at {rate:g}: dev {100 * dev:.2f}", flush=True)
     else:
         record_start(options)
         for seed in options.seeds:
@@ -215,7 +216,7 @@ def record_row(label: str, seed: int, options: argparse.Namespace) -> None:
     method, changes = ROWS[label]
     run = run_of(method, changes, seed, options)
     history, model, config = run.history(), restore(run), run.config
-    best = history.loc[history["dev_spearman"].iloc[1:].idxmax()]
+    best = kept_checkpoint(history)
     values = values_of(run.scores()) | dev_columns(model.encode_plain, config.dev)
     values |= {
         "rate": config.learning_rate,

@@ -46,6 +46,7 @@ from workbench.files import project_path
 from workbench.methods import RankCSE
 from workbench.methods.base import Batch, Terms
 from workbench.runs import Run
+from workbench.views.run_tables import kept_checkpoint
 
 RESULTS = project_path("data") / "order.csv"
 KEY = ["start", "pooling", "teacher", "beside", "loss", "rate", "choice", "seed"]
@@ -185,7 +186,7 @@ def main() -> None:
     if options.alone:  # without a ranking loss there would be no loss; SimCSE has infoNCE
         losses = [loss for loss in losses if loss not in {NO_RANKING, *SIMCSE}]
     if options.seed is not None and not options.losses:
-        losses = [loss for loss in losses if is_recorded(loss, options)]
+        losses = [loss for loss in losses if has_all_seeds(loss, options)]
     for loss in losses:
         chosen = choose(loss, options)
         setting = (loss, chosen["rate"], int(chosen["choice"]))
@@ -194,7 +195,7 @@ def main() -> None:
             compare_seed(compute_row(*setting, options.seed, options), recorded)
 
 
-def is_recorded(loss: str, options: argparse.Namespace) -> bool:
+def has_all_seeds(loss: str, options: argparse.Namespace) -> bool:
     """Return whether a loss has all rows that a further seed is compared with."""
     key = key_of(loss, 0.0, 0, 0, options)
     same = {name: key[name] for name in ("start", "pooling", "teacher", "beside", "loss")}
@@ -313,7 +314,7 @@ def compute_row(
     is_trial = seed == TRIAL_SEED
     run = trained(method, given, seed, options, is_trial=is_trial, is_vectors=loss == VECTORS)
     history = run.history()
-    best = history.loc[history["dev_spearman"].iloc[1:].idxmax()]
+    best = kept_checkpoint(history)
     row = key_of(loss, rate, choice, seed, options) | {
         "settings": " ".join(f"{name}={value:g}" for name, value in choices[choice].items()),
         "dev": 100 * best["dev_spearman"],

@@ -20,6 +20,7 @@ from methods import fill_placeholder, trained_run
 from workbench import views
 from workbench.config import CONFIGS
 from workbench.runs import Run
+from workbench.views.run_tables import kept_checkpoint
 
 TEACHER = "english-encoder"  # the encoder that the start was made of
 ROWS: list[tuple[str, dict[str, Any]]] = [
@@ -73,8 +74,8 @@ def main() -> None:
     for seed in options.seeds:
         for method, changes in ROWS:
             run = run_of(method, changes, seed, options)
-            trained = run.history()["dev_spearman"].iloc[1:]  # the start is no trained step
-            print(f"{method} {changes}, seed {seed}: dev {100 * trained.max():.1f}", flush=True)
+            dev = kept_checkpoint(run.history())["dev_spearman"]
+            print(f"{method} {changes}, seed {seed}: dev {100 * dev:.1f}", flush=True)
     found = views.phenomena(views.finished_runs(options.runs, "ladders-all"))
     print(found.table.to_string(), *found.sentences, sep="\n")
 

@@ -383,13 +383,17 @@ def browser() -> Any:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if "browser" not in STARTED:
         started = RUNNING.enter_context(playwright.sync_playwright())
-        STARTED["browser"] = started.chromium.launch(executable_path=executable, args=FLAGS)
-        RUNNING.callback(STARTED["browser"].close)
-        with tempfile.NamedTemporaryFile(suffix=".html") as page:
+        chromium = started.chromium.launch(executable_path=executable, args=FLAGS)
+        RUNNING.callback(chromium.close)
+        page = chromium.new_page()
+        with tempfile.NamedTemporaryFile(suffix=".html") as file:
             try:  # that of a snap reads no file there
-                STARTED["browser"].new_page().goto(f"file://{page.name}")
+                page.goto(f"file://{file.name}")
             except playwright.Error as problem:
+                RUNNING.close()  # the next module asks again
                 pytest.skip(f"this Chromium cannot read {tempfile.gettempdir()}: {problem}")
+        page.close()
+        STARTED["browser"] = chromium
     return STARTED["browser"]
 
 

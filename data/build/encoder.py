@@ -13,10 +13,10 @@ from pathlib import Path
 
 from pretraining import (
     bert_config,
-    load_tokenizer,
     masked_language_model,
     read_lines,
     save,
+    tokenizer_for,
     train_tokenizer,
 )
 
@@ -62,9 +62,7 @@ def main() -> None:
     lines = read_lines(arguments.sentences)
     if arguments.new_tokenizer:
         train_tokenizer(lines, arguments.out, pieces=PIECES)
-    tokenizer = load_tokenizer(arguments.out if arguments.new_tokenizer else FOLDER)
-    if arguments.out != FOLDER:
-        tokenizer.save_pretrained(arguments.out)
+    tokenizer = tokenizer_for(arguments.out, FOLDER, is_new=arguments.new_tokenizer)
     settings = {
         name: getattr(arguments, name)
         for name in ("steps", "batch_size", "learning_rate", "mask_rate", "seed")

@@ -63,6 +63,15 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
+def tokenizer_for(out: Path, bundled: Path, *, is_new: bool) -> PreTrainedTokenizerBase:
+    """Return the tokenizer of a build: one that was just trained into `out`, or the frozen one,
+    which is copied there."""
+    tokenizer = load_tokenizer(out if is_new else bundled)
+    if out != bundled:
+        tokenizer.save_pretrained(out)
+    return tokenizer
+
+
 def bert_config(
     tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int
 ) -> BertConfig:

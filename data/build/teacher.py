@@ -19,11 +19,11 @@ import torch
 from meaning import Frame, World
 from pretraining import (
     bert_config,
-    load_tokenizer,
     masked_language_model,
     pad,
     read_lines,
     save,
+    tokenizer_for,
     train,
     train_tokenizer,
 )
@@ -130,9 +130,7 @@ def main() -> None:
     lines = read_lines(SENTENCES)
     if chosen.new_tokenizer:
         train_tokenizer(lines, chosen.out, pieces=PIECES)
-    tokenizer = load_tokenizer(chosen.out if chosen.new_tokenizer else FOLDER)
-    if chosen.out != FOLDER:
-        tokenizer.save_pretrained(chosen.out)
+    tokenizer = tokenizer_for(chosen.out, FOLDER, is_new=chosen.new_tokenizer)
     config = bert_config(tokenizer, layers=4, width=192, heads=4)
     model = masked_language_model(
         lines,

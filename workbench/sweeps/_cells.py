@@ -23,7 +23,7 @@ import pandas as pd
 import yaml
 from pydantic import BaseModel, Field, TypeAdapter
 
-from workbench.config import ALIASES, CONFIGS, TrainingConfig, setting_text, unique_keys
+from workbench.config import CONFIGS, TrainingConfig, setting_text, unique_keys
 from workbench.errors import RunError, SettingError, first_problem
 from workbench.execution import check_settings, notebook_of
 from workbench.files import reraise_os_error, text_checksum, write_json
@@ -206,16 +206,17 @@ def plan_cells(
 
 def _excludes(entry: Facts, method: str, facts: Facts) -> bool:
     """Return whether every condition of an entry of `without` holds."""
-    conditions = {}
-    for name, value in entry.items():
-        setting = name.replace("-", "_")
-        conditions[ALIASES.get(setting, setting)] = value
-    if conditions.pop("method", method) != method:
+    config = CONFIGS[method]
+    others = dict(entry)
+    if others.pop("method", method) != method:
+        return False
+    try:
+        conditions = {config.setting_name(name): value for name, value in others.items()}
+    except SettingError:  # it is that of another method
         return False
     if not conditions.keys() <= facts.keys():  # the cell has no value for one of them
         return False
     # Its values are read as settings are: 1e-3 is "0.001".
-    config = CONFIGS[method]
     changed = facts | conditions
     with suppress(ValueError):  # a refused combination, which may be what is left out
         return config(**facts) == config(**changed)
