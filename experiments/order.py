@@ -150,7 +150,8 @@ class ProjectedVectors(RankCSE):
         terms = super().loss_terms(vectors, batch)
         del terms[self.config.ranking]
         [target] = batch["teachers"]
-        of_views = torch.cat([target] * len(self.view_starts)).to(vectors.dtype)
+        # Converted first: autocast joins no half precision on a CPU.
+        of_views = torch.cat([target.to(vectors.dtype)] * len(self.view_starts))
         cosines = cosine_similarity(self.projection(vectors), of_views, dim=1)
         return terms | {"vectors": self.config.gamma * (1 - cosines).mean()}
 

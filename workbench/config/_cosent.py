@@ -42,7 +42,8 @@ class CoSENTConfig(SupervisedConfig):
     """lambda of a cross-encoder; paper: scale, as in eq. 11; code: 1, as in both published codes
     [CoSENT eq. 11]"""
     epsilon: Annotated[float, Ge(-1), Le(1)] = 0.0
-    """contrastive: the cosine above which a dissimilar pair has a loss [CoSENT sec. V-H]"""
+    """contrastive: the cosine to which dissimilar pairs decrease; paper's form: at least 0
+    [CoSENT sec. V-H]"""
     contrastive_form: Literal["paper", "hinge"] = "paper"
     """loss of a dissimilar pair; paper: max(epsilon, cos)^2; hinge: max(0, cos - epsilon)^2, as in
     published code [CoSENT eq. 2]"""

@@ -21,8 +21,8 @@ class ListsConfig(SupervisedConfig):
     temperature: Positive = 0.05
     """divides cosines, or in approx_ndcg their differences [RankCSE tau_2; CoSENT 1 / lambda]"""
     gain: Literal["exponential", "linear"] = "exponential"
-    """approx_ndcg, of gold g scaled to 0 to 1; exponential: 2^5g - 1; linear: g, as in the reported
-    NDCG [Qin 2010]"""
+    """approx_ndcg, of gold g scaled to 0 to 1; exponential: 2^5g - 1; linear: g, the
+    reported NDCG's if gold begins at 0 [Qin 2010]"""
     gold_temperature: Positive = 0.2
     """listnet: divides gold, scaled to 0 to 1; the smaller, the more the best target counts
     [RankCSE tau_3]"""

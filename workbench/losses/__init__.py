@@ -2,9 +2,9 @@
 
 Tensors in, a scalar out, differentiable, never below float32.
 
-Ties, extremes and degenerate batches have a defined value. Shapes that would broadcast are
-ValueErrors. Values are not checked, because that would wait for the device: data sets refuse gold
-that is not finite, encoders such vectors.
+Ties, extremes and degenerate batches of one row or more have a defined value. Shapes that would
+broadcast are ValueErrors. Values are not checked, because that would wait for the device: data sets
+refuse gold that is not finite, encoders such vectors.
 """
 
 from workbench.losses._arguments import (

@@ -42,8 +42,9 @@ def contrastive(
     They agree at epsilon = 0 only.
 
     `scores` are cosines [n]; `gold` [n] is 1 for a similar pair and 0 for another: cut graded
-    labels at a threshold first. epsilon is the cosine above which a negative is pushed away, in
-    [-1, 1] (table I: -1 to 0.9).
+    labels at a threshold first. epsilon, in [-1, 1] (table I: -1 to 0.9), is the cosine above which
+    the hinge pushes a negative away. So does the paper's form if epsilon >= 0; if not, it pulls
+    every negative above epsilon towards a cosine of 0.
     """
     require_pairs(scores, gold)
     # gold may be booleans or integers.

@@ -36,7 +36,7 @@ class Lists(Method):
 
     def prepare(self, data: Any) -> None:
         require_kind(self.config, data)
-        # The rule of the metrics: what is trained is what KCC and NDCG measure.
+        # The rule of the metrics: what is trained is what KCC measures.
         every_group = ranking_groups(data.sentence1, data.sentence2, data.gold).values()
         self.groups = [group for group in every_group if np.ptp(group.gold)]
         if not self.groups:

@@ -50,8 +50,8 @@ def rank_similarity(
 
     `a`, `b` and `corpus` are unit rows; copies in the corpus tie. The result is [n, m] in [-1, 1],
     larger is closer, and 0 for a sentence to which all of the corpus is equally similar. Raises
-    ValueError for fewer than two corpus sentences, an unknown `how`, and on a CPU for nan among the
-    vectors.
+    ValueError for fewer than two corpus sentences, an unknown `how`, and for nan among the
+    vectors with "exact" on a CPU.
     """
     rows = Corpus(corpus)
     if how == "gaussian":
