@@ -135,6 +135,15 @@ def test_what_is_typed_is_ranked_by_every_encoder_as_in_the_notebook(page: Simpl
     page.page.get_by_label("targets").fill("word " * 200 + "\n\u0378 \u0379")
     page.page.get_by_text("english-encoder: cut after 62 tokens").wait_for()
     page.page.get_by_text("english-encoder: unknown tokens: 2").wait_for()
+    # Of many targets the nearest are shown, at their ranks among all; a cut query is said, too.
+    page.page.get_by_label("query").fill("word " * 200)
+    page.page.get_by_label("targets").fill("\n".join(f"A list of {n}." for n in range(60)))
+    page.page.get_by_text("The first 50 of 60 targets. The query: english-encoder: cut").wait_for()
+    cells = page.page.locator("table tr td:nth-child(2)").all_inner_texts()
+    assert len(cells) == 50
+    ranks = [float(cell.split()[0]) for cell in cells]
+    assert ranks == sorted(ranks)
+    assert ranks[0] == 1
     page.page.evaluate(
         "window.encoders[0].layers = window.encoders[0].weights; window.encoders[0].weights = {}"
     )

@@ -88,6 +88,28 @@ def test_table_and_chart_have_gold_and_every_rank():
     )
 
 
+def test_the_lines_of_a_chart_run_forward_and_many_tied_letters_stay_in_their_column():
+    count = 16
+    flat = [0.0] * count
+    rows = {
+        "suite": "flat",
+        "query_id": "q0",
+        "target_id": [f"t{place}" for place in range(count)],
+        "query": "a query",
+        "target": [f"target {place}" for place in range(count)],
+        "gold": [1.0] * 4 + [0.0] * (count - 4),
+        "score": flat,
+    }
+    systems = {f"system {number}": pd.DataFrame(rows) for number in range(5)}
+    picture = drawn(ranking_html(systems, "q0").data)
+    for line in picture.iter(f"{SVG}path"):
+        steps = re.findall(r"M([\d.]+) \S+?L([\d.]+) ", line.attrib["d"])
+        assert len(steps) == 5
+        assert all(float(begin) < float(end) for begin, end in steps)
+    labels = [text.text for text in picture.iter(f"{SVG}text") if "transform" not in text.attrib]
+    assert labels == ["A…D", "E…P"] + ["A…P"] * 5
+
+
 def test_text_is_shown_as_it_is_whole_and_never_as_markup():
     long = HOSTILE + " word" * 2000
     html = ranking_html({HOSTILE: table(RIGHT, target=long).assign(query=long)}, "q0").data

@@ -7,6 +7,7 @@ from typing import Any
 import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from nbformat.v4 import new_markdown_cell, new_notebook
 
 from workbench.views import projector, write_handout, write_slides
 
@@ -115,6 +116,22 @@ def test_slides_are_large_led_by_keys_and_a_page_each_in_print(
         assert found.response["violations"] == [], scheme
     opened.keyboard.press("c")
     assert pages_of(opened.pdf(prefer_css_page_size=True)) == count
+
+
+@pytest.mark.slow
+def test_headings_may_be_called_as_a_control_or_alike(opened: Any, tmp_path: Path):
+    headings = ["# Code", "## place", "## Results", "## Results", "## next"]
+    content = new_notebook(cells=[new_markdown_cell(f"{one}\n\nText.") for one in headings])
+    nbformat.write(content, tmp_path / "own.ipynb")
+    opened.goto(write_slides(tmp_path / "own.ipynb", tmp_path / "slides.html").as_uri())
+    place = opened.locator("nav #place")
+    for number in range(1, 6):
+        assert place.inner_text() == f"{number} / 5"
+        opened.locator("nav #next").click()
+    opened.locator("section.current").click()
+    assert opened.locator("nav #code").get_attribute("aria-pressed") == "false"
+    ids = opened.evaluate("[...document.querySelectorAll('section')].map((one) => one.id)")
+    assert len({*ids}) == 5
 
 
 def test_another_theme_of_the_projector_is_named_with_the_known_ones():

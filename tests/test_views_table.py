@@ -277,6 +277,18 @@ table { border-collapse: collapse; font-size: 12px; table-layout: fixed; border:
 td, th { padding: 0.5em; white-space: normal; max-width: none }</style>"""
 
 
+def test_a_seed_has_all_its_digits_and_what_rounds_to_nothing_no_sign(page: Any, tmp_path: Path):
+    table = TableWidget(label="rows")
+    columns = [{"name": "text"}, {"name": "seed"}, {"name": "gain", "digits": 2}]
+    seeds = [20240131.0, 0.1234567, -4e-9]
+    rows = pd.DataFrame({"text": [*"abc"], "seed": seeds, "gain": [-0.001, -0.5, 12.0]})
+    table.set_rows(rows, columns)
+    put_on(page, tmp_path, table=table)
+    wait_for(page, table, 3)
+    assert in_sight(page, 2) == ["20240131", "0.123457", "-4e-9"]
+    assert in_sight(page, 3) == ["0.00", "-0.50", "12.00"]
+
+
 def test_no_column_of_a_table_of_tests_is_cut_on_a_screen_of_1280(page: Any, tmp_path: Path):
     columns = {
         "label": "cosent (ranking=listmle, dr=0)",

@@ -4,11 +4,32 @@ const [query, targets, status] = ["query", "targets", "status"].map((id) => docu
 const known = encoders.map(() => new Map()), pause = () => new Promise((resume) => setTimeout(resume));
 const ranking = document.getElementById("ranking"), charts = document.getElementById("lines");
 const vote = new Vote(() => show());
+const SHOWN = 50; // targets in the table, the nearest by the first encoder; all have ranks
+const noted = new Map(); // sentence -> what the vectors do not tell of it
 let latest = 0;
+
+function notesOf(sentence) {
+  if (!noted.has(sentence)) {
+    const notes = encoders.map((one) => [one.label, one.notes(sentence)]).filter(([, note]) => note);
+    noted.set(sentence, notes.map(([label, note]) => `${label}: ${note}`).join("; "));
+  }
+  return noted.get(sentence);
+}
+
+function ranksOf(cosines) { // cosine -> its rank; equal cosines share the mean of theirs
+  const ranks = new Map(), sorted = [...cosines].sort((a, b) => b - a);
+  for (let first = 0, last; first < sorted.length; first = last) {
+    for (last = first; sorted[last] === sorted[first]; last++);
+    ranks.set(sorted[first], (first + last + 1) / 2);
+  }
+  return ranks;
+}
+
+const written = (cosine) => cosine.toFixed(3).replace(/^-(?=0\.0*$)/, ""); // what rounds to nothing has no sign
 
 function cell(kind, text, small) {
   const made = document.createElement(kind);
-  made.append(kind === "td" && small === undefined ? Object.assign(document.createElement("div"), { textContent: text }) : text);
+  made.append(kind === "td" && small === undefined ? Object.assign(document.createElement("div"), { textContent: text, dir: "auto" }) : text);
   made.className = kind === "th" ? "number heading" : small === undefined ? "text" : "number";
   if (kind === "th") made.scope = "col";
   if (small !== undefined) {
@@ -50,28 +71,28 @@ async function rank() {
   rows.sort((a, b) => (isCompared && vote.place(a.line) - vote.place(b.line)) || b.cosines[0] - a.cosines[0]);
   table.className = "ranks";
   head.append(cell("th", "target"), ...(isCompared ? [cell("th", "you")] : []), ...encoders.map((encoder) => cell("th", encoder.label)));
-  const count = (which, holds) => rows.filter((row) => holds(row.cosines[which])).length;
-  const place = (cosine, which) => // equal cosines share the mean of their ranks
-    count(which, (one) => one > cosine) + (1 + count(which, (one) => one === cosine)) / 2;
-  for (const { line, cosines } of rows) {
-    const text = cell("td", line), notes = encoders.map((one) => one.notes(line) && `${one.label}: ${one.notes(line)}`);
-    text.append(Object.assign(document.createElement("small"), { textContent: notes.filter(Boolean).join("; ") }));
-    const own = vote.place(line), cells = cosines.map((one, i) => cell("td", place(one, i), one.toFixed(3)));
+  const ranks = encoders.map((_, which) => ranksOf(rows.map(({ cosines }) => cosines[which])));
+  for (const [row, { line, cosines }] of rows.slice(0, SHOWN).entries()) {
+    const text = cell("td", line);
+    text.append(Object.assign(document.createElement("small"), { textContent: notesOf(line) }));
+    const own = vote.place(line), cells = cosines.map((one, i) => cell("td", ranks[i].get(one), written(one)));
     for (const [i, one] of isCompared ? cells.entries() : []) {
-      const move = own - place(cosines[i], i), share = Math.abs(move) / Math.max(1, rows.length - 1);
+      const move = own - ranks[i].get(cosines[i]), share = Math.abs(move) / Math.max(1, rows.length - 1);
       one.classList.add(`shade${move && [1 / 6, 1 / 3, 1 / 2, 1].findIndex((limit) => share <= limit + 1e-9) + 1}`);
       if (move) one.firstChild.after(` ${move > 0 ? "▲" : "▼"}${Math.abs(move)}`);
     }
     table.insertRow().append(text, ...(isCompared ? [cell("td", own, "")] : []), ...cells);
   }
   status.textContent = "Rank 1 is the nearest; below each rank is the cosine.";
+  if (rows.length > SHOWN) status.textContent += ` The first ${SHOWN} of ${rows.length} targets.`;
+  if (notesOf(query.value)) status.textContent += ` The query: ${notesOf(query.value)}.`;
   if (!isCompared) return;
   status.textContent += " ▲ ▼: so many places higher or lower than by you. tau (Kendall): 1 is your order, -1 its reverse.";
   for (const [i, { label }] of encoders.entries()) {
-    const own = rows.map(({ line }) => vote.place(line)), ranks = rows.map(({ cosines }) => place(cosines[i], i));
-    const { tau, crossed, pairs } = kendall(own, ranks);
+    const own = rows.map(({ line }) => vote.place(line)), given = rows.map(({ cosines }) => ranks[i].get(cosines[i]));
+    const { tau, crossed, pairs } = kendall(own, given);
     const agreement = Number.isNaN(tau) ? "no order to compare" : `tau ${tau.toFixed(2)}`;
-    charts.append(crossings(label, own, ranks, `${label}: ${agreement}, ${crossed} of ${pairs} pairs in another order`));
+    charts.append(crossings(label, own, given, `${label}: ${agreement}, ${crossed} of ${pairs} pairs in another order`));
   }
   vote.reveal();
 }

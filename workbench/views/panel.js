@@ -1,7 +1,6 @@
 // Shows HTML that the kernel drew and escaped, and reports which button is pressed in it.
 // A row of a table and the line of a chart that belong to one target are marked together.
 
-const latest = new WeakMap(); // notebook -> the panel that decides on its mode
 const THEMES = ["auto", "light", "dark", "off"];
 
 // The mode of a projector, for the notebook of this panel.
@@ -13,9 +12,9 @@ function project(el, theme) {
     place.classList.toggle("workbench-dark", isOn && isDark);
   };
   const show = () => {
-    if (latest.get(place) === el) set(theme !== "off", theme === "dark" || (theme === "auto" && isDarkPage()));
+    if (place.workbenchPanel === el) set(theme !== "off", theme === "dark" || (theme === "auto" && isDarkPage()));
   };
-  latest.set(place, el);
+  place.workbenchPanel = el; // it decides on the mode; each panel has a copy of this script
   // Figures measure their place again.
   const widths = new ResizeObserver(() => dispatchEvent(new Event("resize")));
   widths.observe(el);
@@ -25,8 +24,8 @@ function project(el, theme) {
   return () => {
     themes.disconnect();
     widths.disconnect();
-    if (latest.get(place) !== el) return;
-    latest.delete(place);
+    if (place.workbenchPanel !== el) return;
+    delete place.workbenchPanel;
     set(false, false);
     dispatchEvent(new Event("resize"));
   };
@@ -37,7 +36,12 @@ function render({ model, el }) {
   el.dataset.lmSuppressShortcuts = "true";
   const draw = () => {
     el.innerHTML = model.get("html");
-    if (model.get("scrolls") && el.innerHTML) el.scrollIntoView({ block: "nearest" });
+  };
+  const redraw = () => {
+    // Of several views of one widget only that in which a reader acted moves the page.
+    const isHere = el.closest(".jp-OutputArea-child, .cell-output, body").contains(document.activeElement);
+    draw();
+    if (model.get("scrolls") && el.innerHTML && isHere) el.scrollIntoView({ block: "nearest" });
   };
   const mark = ({ target }) => {
     const row = target.closest?.("[data-row]")?.dataset.row, within = target.closest?.(".view") ?? el;
@@ -47,6 +51,7 @@ function render({ model, el }) {
   };
   for (const kind of ["mouseover", "focusin", "mouseleave"]) el.addEventListener(kind, mark);
   el.addEventListener("click", ({ target }) => {
+    if (!target.closest("button") && !getSelection().isCollapsed) return; // a text is marked, to be copied
     // Beside a button the one of the cell, or the only one of the row.
     const inRow = target.closest("tr")?.querySelectorAll("button") ?? [];
     const only = inRow.length === 1 ? inRow[0] : null;
@@ -54,12 +59,12 @@ function render({ model, el }) {
     if (button && !target.closest("summary")) model.send(button.value);
   });
   el.addEventListener("keydown", (event) => event.stopPropagation()); // JupyterLab's notebook would take Enter
-  model.on("change:html", draw);
+  model.on("change:html", redraw);
   draw();
   const theme = el.querySelector("[data-projector]")?.dataset.projector;
   const end = THEMES.includes(theme) ? project(el, theme) : () => {};
   return () => {
-    model.off("change:html", draw);
+    model.off("change:html", redraw);
     end();
   };
 }

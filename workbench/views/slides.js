@@ -1,6 +1,7 @@
 // Groups the cells of a notebook into slides, each of which begins with a heading or an exercise.
 const main = document.querySelector("main"), root = document.documentElement, slides = [];
-const named = (id) => document.getElementById(id);
+const named = (id) => document.querySelector(`nav #${id}`); // a heading may have the same
+const taken = new Set();
 const isHeading = (part) => /^H[123]$/.test(part.tagName);
 const isExercise = (part) => part.firstElementChild?.tagName === "STRONG" && /^\d+\. /.test(part.textContent);
 
@@ -12,7 +13,9 @@ function begins(part) {
 }
 function begin(part) {
   const slide = document.createElement("section");
-  slide.id = (isHeading(part) && part.id) || `slide-${slides.length + 1}`;
+  const own = `slide-${slides.length + 1}`;
+  slide.id = isHeading(part) && part.id && !taken.has(part.id) ? part.id : own;
+  taken.add(slide.id);
   slide.tabIndex = 0; // a long slide is scrolled by keys
   part.removeAttribute?.("id");
   slides.push(slide);

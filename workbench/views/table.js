@@ -68,8 +68,9 @@ function render({ model, el }) {
   const cell = ({ name, digits, error }, row) => {
     const value = data[name][row];
     if (isText(name)) return make("td", { class: "text" }, marked(value));
-    const written = digits == null ? `${+value.toPrecision(6)}` : value.toFixed(digits);
-    const text = Number.isNaN(value) ? "" : written;
+    const rounded = digits == null ? `${+value.toPrecision(6)}` : value.toFixed(digits);
+    const written = Number.isInteger(value) ? value.toFixed(digits ?? 0) : rounded; // a seed has all its digits
+    const text = Number.isNaN(value) ? "" : written.replace(/^-(?=0\.?0*$)/, ""); // what rounds to nothing has no sign
     if (!error) return make("td", { class: "number" }, text);
     const share = data[error][row];
     return make("td", { class: `number shade${shade(share)}` }, make("b", {}, text), make("div", {}, moved(share)));

@@ -34,18 +34,23 @@ class Vote {
     if (this.state === "compared") this.state = "voting";
   }
   reveal() { // once the encoders' orders are there: on a phone they are below the fields
-    if (this.isNew) document.getElementById("status").scrollIntoView();
+    if (this.isNew) {
+      document.getElementById("ranking").focus({ preventScroll: true }); // the pressed button is hidden now
+      document.getElementById("status").scrollIntoView();
+    }
     this.isNew = false;
   }
   update(targets) { // distinct lines; new targets come last, from the end of the alphabet, which gives nothing away
-    const added = targets.filter((line) => !this.order.includes(line)).sort().reverse();
-    const gone = this.order.filter((line) => !targets.includes(line));
+    const before = new Set(this.order), now = new Set(targets);
+    const added = targets.filter((line) => !before.has(line)).sort().reverse();
+    const gone = this.order.filter((line) => !now.has(line));
     if (gone.length === 1 && added.length === 1) this.order[this.order.indexOf(gone[0])] = added[0]; // a line that is edited keeps its place
-    else this.order = [...this.order.filter((line) => targets.includes(line)), ...added];
+    else this.order = [...this.order.filter((line) => now.has(line)), ...added];
     this.button.setAttribute("aria-pressed", this.state !== "off");
     document.getElementById("voting").hidden = this.state === "off" || !this.order.length;
     document.getElementById("compare").hidden = this.state === "compared";
-    this.list.replaceChildren(...this.order.map((line, row) => this.item(line, row)));
+    const shown = this.state === "off" ? [] : this.order;
+    this.list.replaceChildren(...shown.map((line, row) => this.item(line, row)));
   }
   item(line, row) {
     const item = document.createElement("li"), text = document.createElement("span");
