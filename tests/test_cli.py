@@ -367,8 +367,12 @@ def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path)
     link = tmp_path / "elsewhere" / "simcse" / base.path.name
     link.parent.mkdir(parents=True)
     link.symlink_to(base.path)
-    with pytest.raises(RunError, match="is a link to a run"):
+    with pytest.raises(RunError, match="is a link, or has not the name of a run"):
         remove_runs([Run(link)], tmp_path / "elsewhere")
+    # An encoder has a config.json, too.
+    with pytest.raises(RunError, match="is a link, or has not the name of a run"):
+        remove_runs([Run(base.path / "encoder")], tmp_path)
+    assert (base.path / "encoder" / "config.json").is_file()
     left = tmp_path / "simcse" / ".12345678-s0.removed"  # of a removal that was killed
     left.mkdir()
     remove_runs([base, *every], tmp_path)

@@ -254,6 +254,14 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         "sentence1,sentence2,label\na,b,0\nc,d,2\ne,f,1\n",
         r"label holds classes as numbers.*0 = entailment.*write the words.*--columns score=label",
     ),
+    "numbered from 1.csv": (
+        "premise,hypothesis,label\na,b,1\nc,d,2\ne,f,3\n",
+        "label holds classes as numbers",
+    ),
+    "two numbered classes.csv": (
+        "text1,text2,label\na,b,1\nc,d,2\n",
+        "label holds classes as numbers",
+    ),
     "numbered, no gold.jsonl": (
         '{"text1": "a", "text2": "b", "gold_label": 1.0}\n{"text1": "c", "text2": "d", '
         '"gold_label": -1.0}\n'
@@ -281,6 +289,10 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "semicolons.txt": ("a b;c d\ne f;g h\n\ni j;k l\n", "reads as a header or a table"),
     "commas.txt": (
         "The boat leaves,The ship departs,4\nA cook,A chef,5\n",
+        "reads as a header or a table",
+    ),
+    "words.txt": (
+        "A man eats,A man sleeps,contradiction\nA dog runs,It moves,entailment\nIt rains.,Sun,no\n",
         "reads as a header or a table",
     ),
     "quoted.txt": ('"a b","c d"\n"e f","g h"\n', "reads as a header or a table"),

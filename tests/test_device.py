@@ -268,6 +268,6 @@ def test_fit_restores_the_mode_of_deterministic_algorithms(
 
 def test_a_device_that_is_missing_is_refused():
     with pytest.raises(
-        EncoderError, match="'cuda:99' is not available here; choose 'auto' or 'cpu'"
+        EncoderError, match=r"'cuda:99' cannot be used \(.+\); choose 'cpu', or free it"
     ):
         choose_hardware("cuda:99", "fp32")

@@ -563,6 +563,9 @@ def test_a_dense_layer_that_cannot_be_read_is_one_line(saved: Path, tmp_path: Pa
     )
     save_file({"linear.weight": torch.ones(3, 3)}, other / "2_Dense" / "model.safetensors")
     assert "the Dense layer in" in refusal(other)
+    integers = {"linear.weight": torch.ones(16, 16, dtype=torch.int8)}
+    save_file(integers, other / "2_Dense" / "model.safetensors")
+    assert "linear.weight has no floats" in refusal(other)
     parametric = edited(
         saved, tmp_path / "parametric", DENSE, activation_function="torch.nn.Nothing"
     )

@@ -336,6 +336,10 @@ def test_files_that_are_no_encoder_are_never_replaced(checkpoint: Path, tmp_path
     (tmp_path / "readme" / "README.md").write_text("mine")
     with pytest.raises(EncoderError, match="left as it is"):
         encoder.save(tmp_path / "readme")
+    # transformers writes the same names, but no card: its head would be lost.
+    (seen / "README.md").unlink()
+    with pytest.raises(EncoderError, match="left as it is"):
+        encoder.save(seen)
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "empty")
     encoder.save(tmp_path / "link")

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import gzip
+import shutil
 import zlib
 from pathlib import Path
 from types import SimpleNamespace
@@ -270,6 +271,38 @@ def test_a_finished_evaluation_does_not_stand_for_other_data_under_the_same_name
     monkeypatch.delenv("WORKBENCH_DATA")  # on a machine without the data it is read all the same
     assert evaluated() == expected
     assert list_runs(runs)["status"].tolist() == ["finished"]
+
+
+def test_scores_of_another_commit_of_the_hub_are_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    # The layout of the hub's cache: a folder for each commit, and the name of the branch's.
+    commits = ["1" * 40, "2" * 40]
+    repository = tmp_path / "models--me--mine"
+    for commit, name in zip(commits, ("world-encoder", "english-encoder"), strict=True):
+        encoder = Encoder.from_pretrained(name, "mean", device="cpu")
+        encoder.save(repository / "snapshots" / commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+    def evaluated(**changes: str) -> Any:
+        config = BaselineConfig(encoder="me/mine", suites=["world-dev"], device="cpu", **changes)
+        return evaluate_model(config, tmp_path / "runs").metrics()["world-dev"]["spearman"]
+
+    def push(commit: str) -> None:
+        (repository / "refs").mkdir(exist_ok=True)
+        (repository / "refs" / "main").write_text(commit)
+
+    push(commits[0])
+    before = evaluated()
+    assert evaluated() == before
+    push(commits[1])
+    with pytest.raises(RunError, match=f"me/mine@{commits[0]}, and the hub has .*{commits[1]}"):
+        evaluated()
+    assert evaluated(revision=commits[0]) == before
+    assert evaluated(revision=commits[1]) != before
+    shutil.rmtree(repository)  # a machine without network and cache
+    assert evaluated() == before
 
 
 def test_an_evaluation_that_cannot_be_leaves_no_folder_and_names_the_cause(tmp_path: Path):

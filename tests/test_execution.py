@@ -72,6 +72,9 @@ def test_every_method_has_a_notebook_with_the_same_parameters():
             "'no/such/folder' is neither",
         ),
         ("simcse", {"revisions": {"someone/something": "main"}}, "someone/something"),
+        ("simcse", {"revisions": {"world-encoder": "main"}}, "world-encoder is on this machine"),
+        ("simcse", {"encoder": "st:world-encoder"}, "a teacher, but not trained"),
+        ("simcse", {"dev": "mine.csv+world-dev"}, "several sets are of the catalogue"),
     ],
 )
 def test_what_a_method_cannot_use_is_refused_before_anything_is_made(
@@ -258,6 +261,48 @@ def test_figures_are_small_in_the_notebook_and_whole_in_the_page_and_unknown_par
     assert len(page) < 2_500_000
     with pytest.raises(RunError, match=r"no parameter 'xx' in this notebook; did you mean 'x'\?"):
         _execute_notebook(file, tmp_path / "out.ipynb", {"xx": 7})
+
+
+def test_a_kernel_that_never_started_is_started_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+
+    problems = [RuntimeError("Kernel died before replying to kernel_info"), None]
+    starts = []
+
+    def execute(_: str, running: str, *__: object, **___: object) -> None:
+        starts.append(running)
+        if problem := problems.pop(0):
+            raise problem
+        Path(running).write_text("{}")
+
+    monkeypatch.setattr(papermill, "execute_notebook", execute)
+    _execute_notebook(notebook(tmp_path), tmp_path / "out.ipynb", {})
+    assert (tmp_path / "out.ipynb").is_file()
+    assert len(starts) == 2
+    # One that died with its cells half done is not.
+    problems[:] = [DeadKernelError("Kernel died"), None]
+    with pytest.raises(RunError, match="Kernel died"):
+        _execute_notebook(notebook(tmp_path), tmp_path / "out.ipynb", {})
+    assert len(starts) == 3
+
+
+def test_dollars_are_equations_where_jupyterlab_has_them(tmp_path: Path):
+    texts = [
+        "A loss $x^2$, a price of \\$5 and \\$6, and `$HOME` of `$USER`.",
+        "```\necho $A $B\n```",
+        "One $ here.\n\nAnother $ there.",
+        "A mistake: $x^2^3$.",
+        "$$\n\\frac{a}{b}\n$$",
+    ]
+    content = new_notebook(cells=[new_markdown_cell(text) for text in texts], metadata=KERNEL)
+    nbformat.write(content, tmp_path / "prices.ipynb")
+    page = export_html(tmp_path / "prices.ipynb").read_text(encoding="utf-8")
+    assert page.count("<math") == 2
+    for kept in ("$HOME", "$USER", "echo $A $B", "One $ here", "Another $ there", "$x^2^3$"):
+        assert kept in page
 
 
 @pytest.mark.slow

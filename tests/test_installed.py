@@ -378,7 +378,7 @@ def test_with_slurm_a_sweep_is_submitted_and_refused_where_there_is_no_slurm(
     monkeypatch.setenv("PATH", str(programs))
     refused = with_extra.run("-m", "workbench", *sweep.split(), "--runs", "refused")
     assert refused.returncode == 1, refused.stderr
-    assert 'Slurm accepted no jobs: Could not detect "srun"' in refused.stderr
+    assert 'Slurm refused the 2 jobs of a stage: Could not detect "srun"' in refused.stderr
     called = tmp_path / "called"
     scripts = {
         "srun": "",  # which is only looked for

@@ -77,6 +77,12 @@ def test_a_few_undefined_resamples_are_left_out_and_most_leave_no_interval() -> 
     assert math.isnan(metrics.bootstrap_interval([1, 0, 0, 0, 0, 0], single, samples=400).low)
 
 
+def test_without_vectors_there_is_neither_alignment_nor_uniformity() -> None:
+    for empty in ([], np.empty((0, 3))):
+        assert math.isnan(metrics.alignment(empty, empty))
+        assert math.isnan(metrics.uniformity(empty))
+
+
 def test_uniformity_does_not_depend_on_blocks_or_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = np.random.default_rng(0).normal(size=(11, 4))
     whole = metrics.uniformity(vectors)

@@ -1,6 +1,7 @@
 """A published model can be loaded again; its card contains the scores and nothing of this
 machine."""
 
+import json
 import os
 import shutil
 from dataclasses import replace
@@ -192,7 +193,18 @@ def test_the_dry_run_of_a_run_prints_its_card_sizes_and_what_is_left_out(run: Ru
 
 
 def test_an_encoder_that_was_changed_after_its_run_is_refused(run: Run, saved: Path):
-    assert "model.safetensors" in push_run(run, "me/mine", dry_run=True)
+    (run.path / "encoder" / "private.model").write_text("mine")
+    pushed = push_run(run, "me/mine", dry_run=True)
+    assert "model.safetensors" in pushed
+    assert "private.model" in pushed.left_out
+    # Files of SentenceTransformer that an Encoder does not read.
+    usage = run.path / "encoder" / "config_sentence_transformers.json"
+    written = usage.read_text()
+    usage.write_text(json.dumps(json.loads(written) | {"truncate_dim": 8}))
+    with pytest.raises(EncoderError, match="the files of SentenceTransformer differ"):
+        push_run(run, "me/mine", dry_run=True)
+    usage.write_text(written)
+    (run.path / "encoder" / "private.model").unlink()
     other = Encoder.from_pretrained(saved, device="cpu")
     with torch.no_grad():
         next(other.parameters()).add_(1)

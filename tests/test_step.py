@@ -210,15 +210,21 @@ def test_a_training_with_replays_has_the_history_of_one_without(
     [
         ({"mini_batch_size": 4}, "in chunks"),
         ({"mini_batch_tokens": 64}, "in chunks"),
-        ({"num_processes": 2}, "several processes"),
+        ({}, "several processes"),
     ],
 )
 def test_what_cannot_be_replayed_is_launched_and_recorded(
-    settings: dict[str, Any], reason: str
+    settings: dict[str, Any],
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    if not settings:  # those of torchrun, whatever the setting says
+        monkeypatch.setattr(_step, "process_count", lambda: 2)
     recorder, text = choose_recorder(world_method(cuda_graphs=True, **settings))
     assert recorder is None
     assert reason in text
+    assert reason in caplog.text
 
 
 def test_an_encoder_that_copies_from_the_cpu_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import itertools
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,9 +14,16 @@ from scipy.stats import spearmanr
 from typer.testing import CliRunner
 from written_runs import write_run
 
+import workbench
 from workbench import metrics, views
 from workbench.commands.app import app
-from workbench.config import SEVEN_STS, BaselineConfig, CoSENTConfig, SimCSEConfig
+from workbench.config import (
+    SEVEN_STS,
+    BaselineConfig,
+    CoSENTConfig,
+    RankEncoderConfig,
+    SimCSEConfig,
+)
 from workbench.data import Pairs
 from workbench.data._sets import take_rows
 from workbench.errors import DataError, SettingError
@@ -29,6 +37,8 @@ from workbench.evaluation import (
 from workbench.metrics import average_ranks, hierarchical_interval, hierarchical_p
 from workbench.systems import SystemScores, compare_scores, join_systems
 from workbench.views import system_sources
+
+ON_DEV = {"suites": ["world-dev"], "device": "cpu", "precision": "fp32"}
 
 
 def make_pairs(count: int = 60, name: str = "mine") -> Pairs:
@@ -351,6 +361,35 @@ def test_the_name_of_an_encoder_is_that_encoder_where_its_run_lacks_the_set(tmp_
     assert found.table["suite"].tolist() == ["world-test"]
     stored = views.compare_systems(["world-encoder"], ["world-dev"], **options)
     assert stored.scores.pairs == {}, "its stored scores, without encoding"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        BaselineConfig(encoder="world-encoder", suites=["world-dev"], device="cpu"),
+        RankEncoderConfig.from_parameters(
+            "demo", 0, {"max_steps": 1, "base": "world-encoder", "corpus_size": 20} | ON_DEV
+        ),
+        CoSENTConfig.from_parameters(
+            "demo", 0, {"max_steps": 1, "architecture": "cross-encoder"} | ON_DEV
+        ),
+    ],
+    ids=lambda config: config.method,
+)
+def test_a_run_scores_a_further_set_as_it_scored_its_own(tmp_path: Path, config: Any):
+    runs = {}
+    for suite in ("world-dev", "world-test"):
+        changed = config.model_copy(update={"suites": [suite]})
+        if isinstance(config, BaselineConfig):
+            runs[suite] = evaluate_model(changed, tmp_path / suite)
+        else:
+            runs[suite] = workbench.run(changed, tmp_path / suite, quiet=True)
+    path = str(runs["world-dev"].path)
+    found = views.compare_systems([path], ["world-test"], runs_root=tmp_path, samples=5)
+    [label] = found.scores.first
+    scored = extract_table(found.scores.first[label], "scores")["predicted"].to_numpy()
+    expected = runs["world-test"].scores()["predicted"].to_numpy()
+    assert scored == pytest.approx(expected, abs=1e-5)
 
 
 def test_stored_scores_of_a_file_that_has_changed_since_are_not_used(tmp_path: Path):

@@ -376,9 +376,16 @@ def test_what_is_written_is_read_again(tmp_path: Path, caplog: pytest.LogCapture
     with pytest.raises(DataError, match="has no rankings"):
         write_trec(halves.head(0), tmp_path)
     judged.write_text("q1 0 d1 2\n")  # a user's own
-    with pytest.raises(DataError, match=r"qrels has other judgements; give another folder"):
+    with pytest.raises(DataError, match=r"qrels exists and has other lines; give another folder"):
         write_trec(halves, tmp_path / "halves")
     assert judged.read_text() == "q1 0 d1 2\n"
+    # Another report is called "report", too.
+    before = run.read_bytes()
+    write_trec(report, tmp_path / "out")
+    higher = report.rankings.assign(score=report.rankings["score"] + 1)
+    with pytest.raises(DataError, match=r"report.run exists and has other lines"):
+        write_trec(higher, tmp_path / "out")
+    assert run.read_bytes() == before
 
 
 def test_a_suite_that_is_a_path_is_written_into_the_folder(tmp_path: Path):

@@ -18,7 +18,7 @@ def test_text_is_at_the_left_and_neither_markup_nor_mathematics():
     html = table_html(table)
     assert 'class="dataframe mathjax_ignore"' in html
     assert (
-        '<div style="text-align:left;white-space:nowrap">$1 to $20 '
+        '<div dir="auto" style="text-align:left;white-space:nowrap">$1 to $20 '
         "&lt;i&gt;x&lt;/i&gt;</div>" in html
     )
     assert "<td>0.5</td>" in html

@@ -307,7 +307,7 @@ def test_a_damaged_state_is_refused_with_its_path_and_a_deleted_one_trains_again
     for damage in DAMAGE.values():
         file.write_bytes(whole_state)
         damage(file)
-        with pytest.raises(RunError, match="delete this file to train again") as refused:
+        with pytest.raises(RunError, match="delete it to train again") as refused:
             fit(method, sentences, run=half_trained)
         assert str(file) in str(refused.value)
         assert same(before, weights(method)), "weights were touched"
@@ -733,3 +733,5 @@ def test_processes_that_cannot_share_a_training_are_refused(
         fit(in_two[0], sentences, dev)
     with pytest.raises(RunError, match=r"7 examples do not fill one batch of 8"):
         Plan(in_two[0].config, examples=7, world=2)
+    with pytest.raises(RunError, match="not a multiple of the 3 processes"):
+        Plan(in_two[0].config, examples=12, world=3)

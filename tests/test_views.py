@@ -145,7 +145,10 @@ def test_a_page_of_pairs_has_one_table_for_each_query_and_folds_all_but_the_firs
     for row, name in enumerate(pairs.pair_id):
         ranks = f"{one[row]:g}, {two[row]:g}"
         assert f"● {name}; of 180 pairs: {ranks}<" in page.replace("</b>", "")
-    assert len(re.findall(r"<section[^>]*><details><summary>query \d+ \(6 pairs\)", page)) == 29
+    assert (
+        len(re.findall(r"<section[^>]*><details><summary><bdi>query \d+</bdi> \(6 pairs\)", page))
+        == 29
+    )
     assert "<p>180 pairs; Spearman" in page
     assert "; ordered by: a and b disagree; a: one, b: two.</p>" in page
     view.grid.sort = ["gold", False]
@@ -274,7 +277,7 @@ def test_queries_are_searched_with_their_targets_ordered_and_written_as_a_page(t
 def test_a_press_explains_a_rank_and_a_second_one_closes_it():
     view = RankingExplorer({"one": ranking(1)}, encoders={"one": counts})
     view.press("0B")
-    assert f"<b>Why B?</b> {view.selected['target'].iloc[1]}" in view.reasons.html
+    assert f"<b>Why B?</b> <bdi>{view.selected['target'].iloc[1]}</bdi>" in view.reasons.html
     view.press("0B")
     assert view.reasons.html == ""
     view.press("0A")

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
@@ -29,7 +30,6 @@ _KERNEL = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     "PLOTLY_RENDERER": "plotly_mimetype",
     "TQDM_DISABLE": "1",
-    "TOKENIZERS_PARALLELISM": "false",
 }
 # The tag of cells that train a second encoder, to learn from. It is nbclient's own: papermill and
 # nbconvert skip such cells too, and a live notebook runs them.
@@ -189,7 +189,7 @@ def check_settings(config: TrainingConfig) -> None:
         for name in names:
             columns_of[name] = own_columns(name, config.columns)
             available = kinds_of(name, columns_of[name])
-            if not {*available} & {*kinds}:
+            if {*available}.isdisjoint(kinds):
                 needed = " or ".join(kinds)
                 problems.append(
                     f"{setting}: {name} holds {available[0]}; {config.method} needs {needed} there"
@@ -212,6 +212,8 @@ def check_settings(config: TrainingConfig) -> None:
         checkpoint = find_checkpoint(name, config.revisions.get(name))
         if name == config.encoder:
             config.require_pooling(checkpoint.own_pooling)
+            if checkpoint.kind != "transformer":
+                checkpoint.spec(config.pooling)  # which refuses it
 
 
 @steady_stdout()
@@ -231,7 +233,8 @@ def _execute_notebook(notebook: Path, output: Path, parameters: Facts) -> None:
     environment = {**_KERNEL, **os.environ, "JPY_SESSION_NAME": ""}
     try:
         with mock.patch.dict(os.environ, environment):
-            papermill.execute_notebook(
+            execute = partial(
+                papermill.execute_notebook,
                 str(notebook),
                 str(running),
                 parameters,
@@ -244,6 +247,13 @@ def _execute_notebook(notebook: Path, output: Path, parameters: Facts) -> None:
                 extra_arguments=["--IPKernelApp.log_level=50"],
                 skip_cells_with_tag=_LESSON,
             )
+            try:
+                execute()
+            except RuntimeError as error:
+                # A kernel never started: another one, started at the same time, took its port.
+                if type(error) is not RuntimeError:
+                    raise
+                execute()
     except Exception as error:  # of a cell, a kernel that died or never started, a full disk
         problem = error
         if isinstance(error, papermill.PapermillExecutionError):

@@ -19,6 +19,7 @@ from pydantic_core import to_json
 
 from workbench.errors import RunError
 
+AnyPath = str | Path
 Facts = dict[str, Any]  # names and values of any type
 # The user's folder; "~" if there is none, as in some containers, where Path.home() is an error.
 HOME = os.path.expanduser("~")  # noqa: PTH111
@@ -45,7 +46,8 @@ SAVED_BY_ENCODER = re.compile(
     r"""README\.md | model\.safetensors
     | (config|encoder|modules|sentence_bert_config|config_sentence_transformers)\.json
     | (tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|entity_vocab)\.json
-    | (vocab|merges|dict)\.txt | bpe\.codes | chat_template\.jinja | [\w.]+\.model
+    | (vocab|merges|dict)\.txt | bpe\.codes | chat_template\.jinja
+    | (spiece|spm|spm_char|sentencepiece|sentencepiece\.bpe|tokenizer|tiktoken)\.model
     | \d+_[A-Z]\w+ (/(config\.json|model\.safetensors))?""",
     re.VERBOSE,
 )
@@ -60,7 +62,7 @@ _REPEATED = re.compile(
 _OLDER_VOCABULARY = re.compile(r"(?!sentencepiece\.bpe|spiece).*\.model")  # beside tokenizer.json
 
 
-def set_name(name: str | Path) -> str:
+def set_name(name: AnyPath) -> str:
     """Return the name of a set in metrics and tables.
 
     That of a user's own file is the name of the file without its endings."""
@@ -205,7 +207,10 @@ def checkpoint_checksum(folder: Path, *, every_reader: bool = False) -> str:
 
     every_reader: also of those that SentenceTransformer reads and an Encoder does not.
     """
-    root = _encoder_of_run(folder)
+    root = folder
+    with suppress(OSError, ValueError):
+        if "settings" in json.loads((folder / "config.json").read_bytes()):
+            root = folder / "encoder"  # of a run
     is_own = (root / "encoder.json").is_file() and not every_reader
     skipped = [_WITHOUT_INFLUENCE]
     if not every_reader:
@@ -223,14 +228,6 @@ def checkpoint_checksum(folder: Path, *, every_reader: bool = False) -> str:
         if path.is_file() and not any(pattern.fullmatch(name) for pattern in skipped):
             lines.append(f"{name} {file_checksum(path)}\n")
     return text_checksum(*lines)
-
-
-def _encoder_of_run(folder: Path) -> Path:
-    """Return the encoder in the folder of a run, or the folder itself if it is none."""
-    with suppress(OSError, ValueError):
-        if "settings" in json.loads((folder / "config.json").read_bytes()):
-            return folder / "encoder"
-    return folder
 
 
 def cache_folder() -> Path:

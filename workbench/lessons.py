@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import SettingError, unknown_name
-from workbench.files import project_path
+from workbench.files import atomic_path, project_path
 
 _SOLUTION = re.compile(
     r"<details>(<summary>(?:<b>)?(?:Solution|Answer).+?</details>\n*)", re.DOTALL
@@ -77,15 +77,15 @@ def make_lesson(path: Path, *, for_teachers: bool = False, nbgrader: bool = Fals
             cell.source = without_links(text).strip("\n")
         if cell.source:  # a cell may have held a solution only
             cells.append(cell)
-        is_parameters = "parameters" in cell.metadata.get("tags", [])
-        if is_parameters:
+        if "parameters" in cell.metadata.get("tags", []):
             # A student hands in one folder.
             cell.source = cell.source.replace('"../runs"', '"runs"')
-        if is_parameters and not for_teachers:
-            cells.append(new_markdown_cell(_SIGN_TEXT, id="signature"))
-            cells.append(new_code_cell(_SIGN_CODE, id="sign"))
+            if not for_teachers:
+                cells.append(new_markdown_cell(_SIGN_TEXT, id="signature"))
+                cells.append(new_code_cell(_SIGN_CODE, id="sign"))
     page.cells = cells
-    nbformat.write(page, path)
+    with atomic_path(path) as new:
+        nbformat.write(page, new)
     return f"written: {path}"
 
 
@@ -99,7 +99,7 @@ def _graded_cells(cell: Any, solution: str) -> list[Any]:
     answer = "".join(lines[:end]).strip()
     if solution:
         head, body = "", solution
-        if isinstance(ast.parse(solution).body[0], ast.FunctionDef):
+        if solution.startswith("def "):
             first_line, _, body = solution.partition("\n")
             head = f"{first_line}\n"
         indent = " " * (len(body) - len(body.lstrip()))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from workbench.config import read_parameter
 from workbench.errors import SettingError, unknown_name
 from workbench.files import project_path
-from workbench.runs import Facts, Run
+from workbench.runs import AnyPath, Facts, Run
 
 # To documents and notebooks, which only lie next to the bundled notebooks.
 _LINK = re.compile(r"\[([^]\n]+)\]\([\w./-]+\.(?:md|ipynb)[^)\n]*\)")
@@ -73,7 +73,7 @@ def check_parameters(namespace: Facts) -> None:
             namespace[name] = read_parameter(name, value, kind)
 
 
-def runs_folder(runs_root: str | Path = "../runs") -> str:
+def runs_folder(runs_root: AnyPath = "../runs") -> str:
     """Return the absolute path of a notebook's parameter `runs_root`.
 
     A path that begins with ".." is relative to the notebook's folder. papermill starts kernels in

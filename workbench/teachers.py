@@ -14,6 +14,7 @@ from workbench.data import Pairs, Sentences
 from workbench.encoder import Encoder, FrozenEncoder, load_encoder
 from workbench.errors import DataError, EncoderError
 from workbench.files import (
+    AnyPath,
     atomic_path,
     cache_folder,
     file_checksum,
@@ -47,7 +48,8 @@ def find_teacher(
         raise EncoderError(
             f"the pooling of teacher {name!r} is unknown; set "
             f'teacher_pooling={{"{name}": "cls"}} of RankCSE '
-            f'or base_pooling="cls" of RankEncoder, or another of {", ".join(POOLINGS)}'
+            f'or base_pooling="cls" of RankEncoder, or another of {", ".join(POOLINGS)}; for '
+            "other commands save it with its pooling: Encoder.from_pretrained(NAME, POOLING).save()"
         )
     return checkpoint, spec
 
@@ -133,7 +135,7 @@ def cached_embeddings(
     teacher: AnyTeacher,
     sentences: Sequence[str],
     *,
-    folder: str | Path | None = None,
+    folder: AnyPath | None = None,
     batch_size: int = 64,
 ) -> np.ndarray:
     """Return the embeddings of `sentences`, from the cache or computed now and stored there.

@@ -51,7 +51,7 @@ def check_answer(
     expected: Callable[..., Any],
     *shapes: tuple[int, ...],
     exercise: str = "",
-    mistakes: Mapping[Any, str] | None = None,
+    mistakes: Mapping[Any, str] = {},
     **settings: Any,
 ) -> Verdict:
     """Return whether the answer to an exercise is right, and otherwise where it is wrong.
@@ -84,7 +84,7 @@ def check_answer(
             ]
         )
     verdict = _judge(answer, expected, trials, settings)
-    for wrong, hint in (mistakes or {}).items():
+    for wrong, hint in mistakes.items():
         if verdict.startswith("Not yet") and _is_same(answer, wrong):
             verdict = f"Not yet. {hint}"
     if verdict != _OPEN:
@@ -124,8 +124,10 @@ def _judge_value(answer: Any, expected: _Compute) -> str:
         reason = expected(answer)
         verdict = "Right." if reason else "Not yet."
     except (TypeError, AttributeError):  # such as of a text in the place of a number
-        kind = type(answer).__name__
-        return f"Not yet. Your answer is of the type {kind}: is it what the exercise asks for?"
+        return (
+            f"Not yet. Your answer is of the type {type(answer).__name__}: "
+            "is it what the exercise asks for?"
+        )
     except Exception as problem:
         return f"Not yet. {_in_one_line(problem)}"
     return f"Not yet. {reason}" if isinstance(reason, str) else verdict
@@ -163,13 +165,18 @@ def _name_mistake(answer: _Compute, expected: _Compute, trials: _Trials, setting
         **{f"Not used: {name}.": partial(compute, **{name: 1.0}) for name in settings},
         "The settings are not used.": partial(compute, **ones),
     }
-    given = np.array([answer(*map(torch.clone, x), **settings) for x in trials], dtype=float)
-    right = np.array([compute(*x) for x in trials], dtype=float)
+
+    def results(function: _Compute) -> np.ndarray:
+        # Copies, as an answer may write into its inputs.
+        return np.array([function(*map(torch.clone, x)) for x in trials], dtype=float)
+
+    given = results(partial(answer, **settings))
+    right = results(compute)
     if difference := _compare_results(given, right, trials[0]):
         return difference
     for mistake, function in wrong.items():
         with suppress(Exception):  # this mistake is impossible with inputs of these shapes
-            if np.allclose(given, np.array([function(*x) for x in trials], dtype=float)):
+            if np.allclose(given, results(function)):
                 return mistake
     return ""
 

@@ -241,14 +241,15 @@ def require_model_files(folder: Path, name: str) -> None:
         )
     if not (folder / "config.json").is_file():
         raise EncoderError(
-            f"{folder} has no config.json, so it is no checkpoint; "
-            "give the folder that save() wrote, of a training one of its checkpoint-..."
+            f"{folder} has no config.json, so it is no checkpoint; give the folder that save() "
+            "wrote, of a training one of its checkpoint-..., of an evaluation the encoder that it "
+            f"names, or, {USE_ST}{name}"
         )
     if not weight_files(folder):
         raise EncoderError(
             f"{folder} has no model.safetensors; ONNX is not read, and pickled weights can "
-            "execute code; convert them by AutoModel's save_pretrained, name a pull request on "
-            f'the hub that does: revisions={{"{name}": "refs/pr/<number>"}}, or, {USE_ST}{name}'
+            "execute code; convert them by AutoModel's save_pretrained, name as its "
+            f"revision a pull request on the hub that does (refs/pr/<number>), or, {USE_ST}{name}"
         )
 
 

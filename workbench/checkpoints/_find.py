@@ -63,14 +63,18 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
         source = f"folder:{root}"
     elif path.exists() or not HUB_ID.fullmatch(plain):
         raise EncoderError(
-            f"{plain!r} is neither a folder nor a hub id (owner/name); bundled encoders "
-            f"are {', '.join(map(repr, BUNDLED_MODELS))}"
+            f"{plain!r} is neither a folder nor a hub id (owner/name), nor the label of runs here; "
+            f"bundled encoders are {', '.join(map(repr, BUNDLED_MODELS))}"
         )
     else:
         files = [*_HUB_FILES, *_ST_FILES] if is_st else _HUB_FILES
         revision = revision or PUBLISHED["safetensors"].get(plain)
         root = _download_files(plain, revision, files)
         source = f"hub:{plain}@{root.name}"
+    if revision and not source.startswith("hub:"):
+        raise EncoderError(
+            f"{name} is on this machine ({source}) and has no revision: leave it out"
+        )
     if not is_st:
         return _inspect(root, name, source)
     kind = _model_type(root)
@@ -101,8 +105,8 @@ def encoder_folder(folder: Path) -> Path:
         return folder
     if not (run / "metrics.json").is_file():
         raise EncoderError(
-            f"{folder} is a run that is not finished: finish it, or use its best encoder "
-            f"so far: {folder / 'encoder'}"
+            f"{folder} is a run that is not finished: finish it, or, once it has "
+            f"one, use its best encoder so far: {folder / 'encoder'}"
         )
     saved = facts.files.get("encoder")
     if saved is not None and saved.get("sha256") != checkpoint_checksum(run):

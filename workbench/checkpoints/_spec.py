@@ -113,13 +113,13 @@ class Checkpoint:
             raise EncoderError(
                 f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder "
                 f"does not support; if SentenceTransformer saved it, evaluate it as "
-                f"st:{self.name}, or set pooling ({', '.join(POOLINGS)}) to use its backbone "
-                "without that"
+                f"st:{self.name}, or, of a transformer, set pooling ({', '.join(POOLINGS)}) to use "
+                "its backbone without that"
             )
         if self.kind != "transformer" and (pooling or template):
             raise EncoderError(
-                f"{self.name} has a pooling of its own: leave out pooling and template, also with "
-                "pooling=none; it is evaluated, looked at and a teacher, but not trained"
+                f"{self.name} is evaluated, looked at and a teacher, but not trained; it has a "
+                "pooling of its own: leave out pooling and template, also with pooling=none"
             )
         own = [self.stored.pooling] if self.stored else []
         saved = ", ".join([*own, *self.foreign])

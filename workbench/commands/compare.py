@@ -55,14 +55,15 @@ def compare(
     compared = workbench.views.compare_systems(
         names, on or [], runs_root=runs, columns=roles, baseline=baseline
     )
-    for path, write in [
-        (html, lambda path: workbench.views.comparison_page(path, compared)),
-        (latex, lambda path: path.write_text(compared.to_latex(), encoding="utf-8")),
-        (csv, lambda path: compared.table.to_csv(path, index=False)),
-    ]:
-        if path:
-            with reraise_os_error(path, "another file"):
-                write(path)
+    if html:
+        with reraise_os_error(html, "another file"):
+            workbench.views.comparison_page(html, compared)
+    if latex:
+        with reraise_os_error(latex, "another file"):
+            latex.write_text(compared.to_latex(), encoding="utf-8")
+    if csv:
+        with reraise_os_error(csv, "another file"):
+            compared.table.to_csv(csv, index=False)
     if as_json:
         echo(compared.to_json())
         return

@@ -48,9 +48,10 @@ def check_data(
     print_table(table.drop(columns="problem"))
     for problem in filter(None, table["problem"]):
         echo(problem)
-    sets = {}
-    for name in table.loc[table["status"] == "own file", "name"]:
-        sets[name] = workbench.data.load_data(name, columns=roles, scale=scale)
+    sets = {
+        name: workbench.data.load_data(name, columns=roles, scale=scale)
+        for name in table.loc[table["status"] == "own file", "name"]
+    }
     print_reports(sets)
     # With several files it is not clear which of them is to be trained on.
     if len(sets) == 1:

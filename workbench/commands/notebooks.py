@@ -17,7 +17,7 @@ import workbench
 from workbench.commands.options import Columns, Runs, Words, overrides_of
 from workbench.commands.output import echo, warn_of
 from workbench.errors import SettingError
-from workbench.files import PACKAGE, project_path, reraise_os_error
+from workbench.files import PACKAGE, atomic_path, project_path, reraise_os_error
 
 notebooks_app = Typer()
 LabOptions = Annotated[
@@ -34,7 +34,8 @@ def notebooks(folder: Annotated[Path, Argument(help="Existing notebooks there st
         for path in project_path("notebooks").glob("*.ipynb"):
             copy = folder / path.name
             if not copy.exists():
-                shutil.copyfile(path, copy)
+                with atomic_path(copy) as new:
+                    shutil.copyfile(path, new)
 
 
 @notebooks_app.command()
@@ -131,8 +132,11 @@ def write_look(
         "query": query,
         "targets": list(dict.fromkeys(targets))[:6],
     }
-    texts = {"names": ", ".join(encoders), "pairs": pairs.name}
-    texts["columns"] = f", columns={columns}" if columns else ""
+    texts = {
+        "names": ", ".join(encoders),
+        "pairs": pairs.name,
+        "columns": f", columns={columns}" if columns else "",
+    }
     for name, value in values.items():
         texts[name] = json.dumps(value, indent=4, ensure_ascii=False)
     page = nbformat.read(PACKAGE / "lab" / "look.json", 4)

@@ -45,7 +45,8 @@ def print_runs(
         records = json.loads(table.to_json(orient="records"))
         echo(json.dumps(records, indent=1))
     elif table.empty:
-        echo(f"No {'such ' if where else ''}runs under {runs}. Start one: workbench run simcse")
+        kind = "such runs" if where else "runs"
+        echo(f"No {kind} under {runs}. Start one: workbench run simcse --runs {runs}")
     elif wanted:
         print_table(table)
     else:
@@ -107,8 +108,7 @@ def print_power(
             f"{100 * row['seed_std']:.2f}, over pairs {100 * row['pairs_std']:.2f}; smallest "
             "detectable difference x 100 (80 % power, level 0.05), by pairs (rows) and seeds:"
         )
-        by_seeds = workbench.views.smallest_differences(row)
-        print_table((100 * by_seeds).reset_index())
+        print_table((100 * workbench.views.smallest_differences(row)).reset_index())
 
 
 @runs_app.command("rm")

@@ -101,7 +101,8 @@ def status(name: SweepName = "", runs: Runs = "runs") -> None:
     """
     if not name:
         lines = [each.summary() for each in workbench.sweeps.list_sweeps(runs)]
-        hint = f"No sweeps under {runs}. Start one: workbench sweep simcse --seeds 0-4"
+        command = f"workbench sweep simcse --seeds 0-4 --runs {runs}"
+        hint = f"No sweeps under {runs}. Start one: {command}"
         echo("\n".join(lines) or hint)
         return
     chosen = workbench.sweeps.find_sweep(name, runs)

@@ -199,8 +199,8 @@ class Settings(BaseModel):
         changes = read_parameter("overrides", {} if overrides is None else overrides, Values)
         for name in {"profile", "seed"} & changes.keys():
             raise SettingError(
-                f"{name!r} does not belong here: give --{name} to a command (--seeds to a sweep), "
-                f"{name}= in code"
+                f"{name!r} does not belong here: give --{name} to a command (--seeds to a sweep, "
+                f"nothing to an evaluation), {name}= in code"
             )
         return cls(profile=profile, seed=seed, **changes)
 
@@ -372,14 +372,10 @@ def read_value(value: Any, annotation: Any) -> Any:
     except json.JSONDecodeError:
         content = value
     if list in kinds and not isinstance(content, list):
-        return _read_list(value)
+        # a,b or [a,b] or ['a','b']
+        bare = value[1:-1] if value[:1] + value[-1:] == "[]" else value
+        return [part.strip().strip("\"'") for part in bare.split(",") if part.strip()]
     return content
-
-
-def _read_list(text: str) -> list[str]:
-    """Read "a,b", "[a,b]" or "['a','b']"."""
-    bare = text[1:-1] if text[:1] + text[-1:] == "[]" else text
-    return [part.strip().strip("\"'") for part in bare.split(",") if part.strip()]
 
 
 def unique_keys(pairs: Iterable[tuple[str, Any]]) -> Values:

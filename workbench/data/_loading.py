@@ -39,14 +39,14 @@ from workbench.data._tables import (
     table_of,
 )
 from workbench.errors import DataError
-from workbench.files import OWN_FILES, file_checksum, project_path, set_name, text_checksum
+from workbench.files import OWN_FILES, AnyPath, file_checksum, project_path, set_name, text_checksum
 from workbench.printing import LOG
 
 _log_once = lru_cache(LOG.info)
 
 
 def load_data(
-    name: str | Path,
+    name: AnyPath,
     kind: Kind | None = None,
     *,
     limit: int | None = None,
@@ -91,12 +91,12 @@ def load_data(
     return data if limit is None else sample(data, limit, seed)
 
 
-def load_sentences(name: str | Path, **options: Any) -> Sentences:
+def load_sentences(name: AnyPath, **options: Any) -> Sentences:
     """Load unlabelled sentences; options: limit, seed, columns, as of load_data."""
     return load_data(name, "sentences", **options)
 
 
-def load_pairs(name: str | Path, **options: Any) -> Pairs:
+def load_pairs(name: AnyPath, **options: Any) -> Pairs:
     """Load scored pairs; options: limit, seed, columns, scale, as of load_data.
 
     The text of STS12-16 and STS-B is what SentEval and so every paper here scores (Moses tokens,
@@ -144,7 +144,7 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
     return sample(data, limit, seed=0)
 
 
-def load_own_pairs(name: str | Path, columns: Any) -> Pairs:
+def load_own_pairs(name: AnyPath, columns: Any) -> Pairs:
     """Load scored pairs; of your own file with those of the columns that it has.
 
     The role "id" is one of files of scores, and is left out."""
@@ -204,7 +204,7 @@ def default_suite() -> str:
     return "stsb-test" if checksum_here("stsb-test") else "ladders-all"
 
 
-def own_columns(name: str | Path, columns: Roles) -> Columns:
+def own_columns(name: AnyPath, columns: Roles) -> Columns:
     """Return those of the settings' columns that your own file has; None for any other set.
 
     Example:
@@ -222,7 +222,7 @@ def require_columns(config: Any) -> None:
     require_in_one(files, config.columns)
 
 
-def require_in_one(files: Iterable[str | Path], columns: Roles) -> None:
+def require_in_one(files: Iterable[AnyPath], columns: Roles) -> None:
     """Raise DataError for a column that none of your own files has."""
     known: Texts = {}
     for table in map(read_own, files if columns else ()):
@@ -230,7 +230,7 @@ def require_in_one(files: Iterable[str | Path], columns: Roles) -> None:
     Table(known, "your files", "").require(columns)
 
 
-def kinds_of(name: str | Path, columns: Columns = None) -> tuple[Kind, ...]:
+def kinds_of(name: AnyPath, columns: Columns = None) -> tuple[Kind, ...]:
     """Return what a set or transfer task holds, or all that your own file can be read as.
 
     The fullest kind comes first."""

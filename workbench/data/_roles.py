@@ -104,15 +104,15 @@ def read_roles(
     facts: Facts = {}
     if kind == "triplets":
         table = table.combine_lists(roles["positive"], roles["negative"])
-    if scale is not None and kind != "pairs":
-        raise DataError(
-            f"{table.where}: it is read as {kind}, which have no scores; leave out scale"
-        )
     if kind == "pairs":
         facts, table, note = _read_scores(
             roles, table, scale, is_chosen=roles["score"] in chosen_columns
         )
     else:
+        if scale is not None:
+            raise DataError(
+                f"{table.where}: it is read as {kind}, which have no scores; leave out scale"
+            )
         unread = [column for column in table.columns if column not in roles.values()]
         note = f"not read: {', '.join(unread)}" if unread else ""
     notes += [note, table.note]
@@ -233,7 +233,10 @@ def _read_scores(
             f"{where}: {column} is -1, which often means that there is no score; drop such rows, "
             f"or write the range into the name: {column} (-1 to {high:g})"
         )
-    scale = _guess_scale(values)
+    scale = (low, high)
+    # Whole numbers may be grades of any range: their own range is taken.
+    if not all(map(float.is_integer, values)):
+        scale = _guess_scale(low, high)
     note = "scale {:g} to {:g} is a guess from gold of {:g} to {:g}".format(*scale, low, high)
     return {"scale": scale}, table, note
 
@@ -244,25 +247,20 @@ def _are_numbered_classes(roles: Roles, values: set[float]) -> bool:
     The lowest of these is often the closest. Without a premise, labels of 0 and 1 are those of
     paraphrases (1 = similar), labels of -1 and 1 are similar or not, and labels of a query are
     grades of relevance."""
-    if not values <= {-1, 0, 1, 2}:
+    if not values <= {-1, 0, 1, 2, 3}:
         return False
     first = plain_name(roles["sentence1"])
     if first == "premise":
         return True
     name = plain_name(roles["score"])
     is_query = first in ("query", "question", "question1")
-    return "label" in name and not is_query and 0 in values and not values <= {0, 1}
+    return "label" in name and not is_query and not values <= {0, 1} and values != {-1, 1}
 
 
-def _guess_scale(values: list[float]) -> tuple[float, float]:
-    """Return the first usual scale that contains sorted scores, otherwise their range.
-
-    Whole numbers may be grades of any range: their own range is taken."""
-    low = values[0]
-    high = values[-1]
-    if not all(map(float.is_integer, values)):
-        for lowest, highest in TABLES["guess"]["scales"]:
-            # A scale that begins elsewhere, such as 1 to 5, only if its lowest score occurs.
-            if lowest <= low and high <= highest and lowest in (low, 0, -1):
-                return lowest, highest
+def _guess_scale(low: float, high: float) -> tuple[float, float]:
+    """Return the first usual scale that contains scores from low to high, otherwise these."""
+    for lowest, highest in TABLES["guess"]["scales"]:
+        # A scale that begins elsewhere, such as 1 to 5, only if its lowest score occurs.
+        if lowest <= low and high <= highest and lowest in (low, 0, -1):
+            return lowest, highest
     return low, high

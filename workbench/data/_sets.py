@@ -292,7 +292,7 @@ def sample(data: SomeSet, limit: int, seed: int) -> SomeSet:
     A sample has another checksum than its set."""
     if limit >= len(data):
         return data
-    rows = _draw_rows(len(data), limit, seed)
+    rows = draw_rows(len(data), limit, seed)
     note = f", {limit} of {len(data)} rows sampled with seed {seed}"
     return take_rows(data, rows, note, f"{limit} {seed}")
 
@@ -304,13 +304,13 @@ def sample_queries(data: Pairs, limit: int, seed: int) -> Pairs:
     groups = list(ranking_groups(data.sentence1, data.sentence2, data.gold).values())
     if limit >= len(groups):
         return data
-    chosen = _draw_rows(len(groups), limit, seed)
+    chosen = draw_rows(len(groups), limit, seed)
     rows = np.concatenate([groups[query].pairs for query in chosen])
     how = f"{limit} of {len(groups)} queries sampled with seed {seed}"
     return take_rows(data, np.unique(rows), f", {how}", how)
 
 
-def _draw_rows(count: int, limit: int, seed: int) -> np.ndarray:
+def draw_rows(count: int, limit: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
 
 

@@ -22,7 +22,7 @@ import pandas as pd
 
 from workbench.config import unique_keys
 from workbench.errors import DataError, unknown_name
-from workbench.files import OWN_FILES, Facts, atomic_path, file_checksum, text_checksum
+from workbench.files import OWN_FILES, AnyPath, Facts, atomic_path, file_checksum, text_checksum
 
 Roles = Mapping[str, str]  # role -> column
 Texts = dict[str, list[str]]  # column -> its cells
@@ -40,6 +40,7 @@ _TABLE_LINE = re.compile(
     | ^-?[\d.]*\s*\|            # a bar at the start, or after a number there
     | "(,\ ?|\ )"              # two texts in quotes
     | ^-?\d*\.?\d+,[^\s\d]     # a number, then a text
+    | [A-Za-z.?!],[A-Za-z]      # two texts; not every script has spaces
     | [^\s\d],-?\d*\.?\d+\s*$  # a text, then a number""",
     re.VERBOSE,
 )
@@ -135,7 +136,7 @@ def content_checksum(path: Path, _checksum: str) -> str:
     return text_checksum(read_text(path))
 
 
-def own_file(name: str | Path) -> Path | None:
+def own_file(name: AnyPath) -> Path | None:
     """Return the path if `name` is a user's own file, None if it may be the name of a set.
 
     Raises DataError for a file that does not exist or has another format."""
@@ -153,7 +154,7 @@ def own_file(name: str | Path) -> Path | None:
     return None
 
 
-def read_own(name: str | Path) -> Table | None:
+def read_own(name: AnyPath) -> Table | None:
     """Return the table in a user's own file, None if `name` may be the name of a set.
 
     Raises DataError, with the line, for a file that cannot be read."""
@@ -181,9 +182,10 @@ def _read_parquet(path: Path) -> Table:
     from pyarrow import parquet
 
     try:
-        return table_of(_of_arrow(parquet.read_table(path)), str(path))
+        rows = _of_arrow(parquet.read_table(path))
     except (OSError, ValueError) as problem:
         raise DataError(f"{path} cannot be read as Parquet: {problem}") from None
+    return table_of(rows, str(path))
 
 
 def _read_objects(text: str, path: Path) -> Table:

@@ -17,6 +17,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from workbench.encoder._hardware import to_device
 from workbench.files import Facts
 
 ATTENTION = "workbench_cheap_dropout"
@@ -79,12 +80,8 @@ class Unpadded(Packing):
         kept = np.flatnonzero(mask)
         bounds = np.cumsum([0, *lengths], dtype=np.int32)
         places = [torch.from_numpy(one) for one in (kept, kept % columns, bounds)]
-        # Copied from pinned memory, so that nothing waits for the device.
-        if device.type == "cuda":
-            places = [one.pin_memory() for one in places]
-        places = [one.to(device, non_blocking=True) for one in places]
         # The mask stays on the CPU: only its shape is read.
-        return cls(torch.from_numpy(mask), *places, longest=max(lengths))
+        return cls(torch.from_numpy(mask), *to_device(places, device), longest=max(lengths))
 
 
 def attends_unpadded(device: torch.device, width: int) -> bool:

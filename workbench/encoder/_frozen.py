@@ -171,6 +171,9 @@ def load_encoder(
     **options: Any,
 ) -> Any:
     """Return the encoder of a checkpoint of any kind; options are those of `Encoder`."""
+    precision = options.get("precision", "auto")
+    if checkpoint.kind != "transformer" and precision not in ("auto", "fp32"):
+        raise EncoderError(f"{checkpoint.name} computes in fp32: leave out precision={precision}")
     if checkpoint.kind == "static":
         return StaticEncoder(checkpoint)
     if checkpoint.kind == "st":

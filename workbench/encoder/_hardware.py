@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from workbench.errors import EncoderError
+from workbench.errors import EncoderError, first_problem
 
 # cuBLAS reads this at its first product, which may come long before training asks for a fixed order
 # of sums.
@@ -30,9 +30,9 @@ def choose_hardware(device: str, precision: str) -> tuple[torch.device, str]:
         device = "cuda" if torch.cuda.is_available() else device
     try:
         torch.empty(0, device=device)
-    except (AssertionError, RuntimeError):  # of torch without cuda, of cuda without a card
+    except (AssertionError, RuntimeError) as error:  # torch without cuda, no card, or a full one
         raise EncoderError(
-            f"device {device!r} is not available here; choose 'auto' or 'cpu'"
+            f"device {device!r} cannot be used ({first_problem(error)}); choose 'cpu', or free it"
         ) from None
     place = torch.device(device)
     if precision == "auto":

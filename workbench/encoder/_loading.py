@@ -282,6 +282,8 @@ class Dense(nn.Sequential):
         problem = f"the Dense layer in {folder} cannot be read"
         with refuse(problem, f"save it as model.safetensors, or, {USE_ST}FOLDER"):
             weights = load_file(folder / "model.safetensors")
+            if integers := _quantised(folder):
+                raise ValueError(f"{min(integers)} has no floats")
             linear.load_state_dict(
                 {name.removeprefix("linear."): value.float() for name, value in weights.items()}
             )

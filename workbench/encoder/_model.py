@@ -47,7 +47,7 @@ from workbench.encoder._tokens import (
 )
 from workbench.encoder._vectors import number_sentences, require_finite
 from workbench.errors import EncoderError, did_you_mean
-from workbench.files import Facts
+from workbench.files import AnyPath, Facts
 from workbench.losses import Embeddings, Scores, Vectors, full_precision
 from workbench.printing import LOG
 
@@ -144,7 +144,7 @@ class Encoder(nn.Module):
     @classmethod
     def from_pretrained(
         cls,
-        path_or_hub_id: str | Path,
+        path_or_hub_id: AnyPath,
         pooling: str | None = None,
         train_length: int | None = None,
         *,
@@ -529,7 +529,7 @@ class Encoder(nn.Module):
 
     def save(
         self,
-        folder: str | Path,
+        folder: AnyPath,
         *,
         card: Card | None = None,
         dtype: torch.dtype = torch.float32,
@@ -554,8 +554,7 @@ class Encoder(nn.Module):
         with replace_encoder(folder) as fresh:
             self._write(fresh, card or {}, dtype)
 
-    def _write(self, folder: Path, card: Card, dtype: torch.dtype) -> None:
-        save_encoder(folder, self, card, dtype)
+    _write = save_encoder  # as a method, whose first argument is the encoder
 
     def push_to_hub(
         self,
@@ -574,7 +573,7 @@ class Encoder(nn.Module):
             self.save(folder, card=card)
             return [*push_folder(folder, repo_id, private=private, dry_run=dry_run)]
 
-    def restore(self, folder: str | Path) -> None:
+    def restore(self, folder: AnyPath) -> None:
         """Load the weights that `save` wrote to `folder`.
 
         Raises EncoderError if they are of another model.

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from workbench.checkpoints import encoder_folder
+from workbench.checkpoints import find_checkpoint
 from workbench.encoder._saving import markdown_line
 from workbench.errors import RunError
 from workbench.files import SAVED_BY_ENCODER, Facts
@@ -63,7 +63,8 @@ def push_folder(
             HfApi().create_commit(repo_id, operations, commit_message="Push a saved encoder")
     except Exception as error:  # the hub's client raises a dozen unrelated types
         raise RunError(
-            f"{repo_id} was not pushed: {error}; log in with `hf auth login` and name OWNER/NAME"
+            f"{repo_id} was not pushed: {error}; if it is the login or the name: `hf auth login`, "
+            "and OWNER/NAME"
         ) from None
     return pushed
 
@@ -118,7 +119,6 @@ def push_run(run: Run, repo_id: str, **options: Any) -> Pushed:
     """
     if not (run.path / "encoder" / _CARD).is_file():
         raise RunError(f"{run.path} has no saved encoder: push a run that was trained")
-    # encoder_folder compares the files with the checksum that the run stored.
     path = run.path.resolve()
     # First, because an unfinished run has a clearer message for its missing metrics.
     metrics = run.metrics()
@@ -126,4 +126,6 @@ def push_run(run: Run, repo_id: str, **options: Any) -> Pushed:
     if not getattr(run.config, "inference_weight", 0):
         options["metrics"] = metrics
     options["model_name"] = f"{run.config.method}-{path.name}"
-    return push_folder(encoder_folder(path), repo_id, **options)
+    # It compares the files with the checksum that the run stored, and with one another.
+    folder = find_checkpoint(str(path)).root
+    return push_folder(folder, repo_id, **options)

@@ -20,7 +20,7 @@ from workbench.data import CATALOGUE
 from workbench.encoder._loading import Normalize, Truncate, quiet
 from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
-from workbench.files import SAVED_BY_ENCODER, Facts, atomic_path
+from workbench.files import SAVED_BY_ENCODER, AnyPath, Facts, atomic_path
 
 # The module names of sentence-transformers 2 to 6 (6 maps them to its new ones), so that every
 # version loads them.
@@ -59,7 +59,7 @@ _REPLACED = re.compile(
 
 
 @contextmanager
-def replace_encoder(folder: str | Path) -> Iterator[Path]:
+def replace_encoder(folder: AnyPath) -> Iterator[Path]:
     """Yield a new folder that becomes `folder` at the end.
 
     Only an empty folder or an encoder is replaced; EncoderError for any other, or if it cannot be
@@ -70,7 +70,8 @@ def replace_encoder(folder: str | Path) -> Iterator[Path]:
     others = sorted(
         name for name in names if not (SAVED_BY_ENCODER.fullmatch(name) or _REPLACED.match(name))
     )
-    if others or target.is_file() or (names and "config.json" not in names):
+    # Another library writes no card beside its weights.
+    if others or target.is_file() or (names and not names >= {"config.json", "README.md"}):
         raise EncoderError(
             f"{target} is no saved encoder, or has other files ({', '.join(others[:3])}); it is "
             "left as it is: give another folder"
@@ -83,7 +84,7 @@ def replace_encoder(folder: str | Path) -> Iterator[Path]:
         raise EncoderError(f"the encoder cannot be written to {target}: {error}") from error
 
 
-def save_encoder(folder: Path, encoder: Any, card: Card, dtype: torch.dtype) -> None:
+def save_encoder(encoder: Any, folder: Path, card: Card, dtype: torch.dtype) -> None:
     """Write an Encoder into `folder` for transformers, SentenceTransformer and this library."""
     backbone = encoder.backbone
     spec = encoder.spec

@@ -2,8 +2,8 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -33,7 +33,7 @@ from workbench.metrics import (
     uniformity,
 )
 from workbench.printing import LOG
-from workbench.runs import Run, finished_run
+from workbench.runs import AnyPath, Run, finished_run
 
 _AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets have
 # Roles of inputs that are not suites; a suite of such a name is recorded as "suite dev".
@@ -127,13 +127,14 @@ def _score_suites(model: Any, data: Suites, how: str, classifier: Classifier) ->
     return Report(metrics, pd.concat(scores, ignore_index=True), join_rankings(rankings))
 
 
-def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Run:
+def evaluate_model(config: BaselineConfig, runs_root: AnyPath = "runs") -> Run:
     """Return the finished run `<root>/base/<digest>-s0` of a model as it is, reading a stored one.
 
     Example:
         run = evaluate_model(BaselineConfig(encoder="english-encoder"), "runs")
     """
     if finished := finished_run(config, runs_root):
+        _require_same_commit(config, finished)
         if config.precision == "auto" and "precision" not in finished.facts():
             LOG.warning(
                 "%s was evaluated by an earlier version, perhaps in bf16; for scores in "
@@ -159,6 +160,20 @@ def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Ru
         # Even after an error: another process may evaluate it now.
         run.release()
     return run
+
+
+def _require_same_commit(config: BaselineConfig, finished: Run) -> None:
+    """Raise RunError if a repository of the hub has other files than those that were evaluated."""
+    source = finished.facts().get("source") or ""
+    if "hub:" not in source:
+        return
+    with suppress(EncoderError):  # no network: the recorded scores are those that can be had
+        found = find_checkpoint(config.encoder, config.revision)
+        if found.source != source:
+            raise RunError(
+                f"{finished.path} has the scores of {source}, and the hub has {found.source} now; "
+                f"`workbench rm {finished.path}`, or set revision to that commit"
+            )
 
 
 def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None) -> Any:

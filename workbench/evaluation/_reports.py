@@ -41,9 +41,7 @@ class Report:
         return metrics_table(self.metrics)
 
     def _repr_html_(self) -> str:
-        return self.table().to_html(
-            index=False, float_format="{:.2f}".format, na_rep="", escape=True
-        )
+        return self.table().to_html(index=False, float_format="{:.2f}".format, na_rep="")
 
 
 def extract_table(source: Any, kind: str) -> pd.DataFrame:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +29,7 @@ from workbench.encoder import (
     unit_rows,
 )
 from workbench.errors import DataError, EncoderError
-from workbench.files import Facts
+from workbench.files import AnyPath, Facts
 from workbench.losses import Embeddings, Scalar, Vectors
 from workbench.methods.distributed import gather_rows
 from workbench.methods.masked_language import MaskedLanguageModel
@@ -241,11 +240,11 @@ class Method(nn.Module):
         first, second = unit_rows(self.encode, sentence1, sentence2)
         return (first * second).sum(axis=1)
 
-    def save(self, folder: str | Path, *, card: Card | None = None) -> None:
+    def save(self, folder: AnyPath, *, card: Card | None = None) -> None:
         """Save everything that `encode` needs, so that it can be used without this library."""
         self.encoder.save(folder, card=card)
 
-    def restore(self, folder: str | Path) -> None:
+    def restore(self, folder: AnyPath) -> None:
         """Load the weights that `save` wrote.
 
         Raises EncoderError if the folder has none, or another encoder's.

@@ -77,7 +77,8 @@ class Composition:
             sentences = []
         if len(sentences) + len(spans) < 2:
             raise DataError(
-                f"{data.name}: only {len(spans)} text is subsampled; CompCSE needs at least 2 texts"
+                f"{data.name}: only {len(spans)} text is subsampled; CompCSE needs at least 2 "
+                "texts: give more sentences, or set keep_sentences=true"
             )
         self.tokens = self._tokenize(sentences, spans)
         return [*sentences, *(span.anchor for span in spans)]

@@ -11,6 +11,7 @@ from workbench.config import RankEncoderConfig
 from workbench.data import Sentences
 from workbench.encoder import Card, Encoder, replace_encoder
 from workbench.errors import RunError
+from workbench.files import AnyPath
 from workbench.losses import Vectors
 from workbench.methods.base import ContrastiveMethod
 from workbench.methods.rank_distillation import RankDistillation, find_e1
@@ -124,7 +125,7 @@ class RankMethod(ContrastiveMethod):
         """Forget the embedded corpus: weights change."""
         self._mixture = None
 
-    def save(self, folder: str | Path, *, card: Card | None = None) -> None:
+    def save(self, folder: AnyPath, *, card: Card | None = None) -> None:
         """Save E2 as any encoder, whose cosine is eq. 7 without the rank part, with the corpus."""
         if not self.saves_corpus:
             super().save(folder, card=card)
@@ -144,7 +145,7 @@ class RankMethod(ContrastiveMethod):
             super().save(fresh, card=card)
             write_corpus(fresh, self.corpus)
 
-    def restore(self, folder: str | Path) -> None:
+    def restore(self, folder: AnyPath) -> None:
         """Load weights and corpus. Raises EncoderError if one is missing."""
         # Before the weights: a folder without a corpus is refused while nothing has changed.
         corpus = read_corpus(Path(folder)) if self.saves_corpus else self.corpus

@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from workbench.data import Sentences
+from workbench.data import Sentences, read_text
+from workbench.data._sets import draw_rows
 from workbench.errors import DataError, EncoderError, SettingError
 from workbench.losses import (
     SquareScores,
@@ -120,8 +121,7 @@ def draw_corpus(data: Sentences, size: int, seed: int) -> list[str]:
         text = "corpus_size is %d; %s has %d distinct sentences: all are taken"
         LOG.warning(text, size, data.name, len(distinct))
         size = len(distinct)
-    drawn = np.random.default_rng(seed).choice(len(distinct), size, replace=False)
-    return [distinct[row] for row in np.sort(drawn)]
+    return [distinct[row] for row in draw_rows(len(distinct), size, seed)]
 
 
 def write_corpus(folder: Path, sentences: Sequence[str]) -> None:
@@ -130,14 +130,14 @@ def write_corpus(folder: Path, sentences: Sequence[str]) -> None:
     transformers and sentence-transformers ignore the file.
     """
     # mtime=0: the same corpus gives the same bytes.
-    content = json.dumps(list(sentences), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    content = json.dumps(list(sentences)).encode()
     (folder / _CORPUS_FILE).write_bytes(gzip.compress(content, mtime=0))
 
 
 def read_corpus(folder: Path) -> list[str]:
     """Return the corpus that `write_corpus` added to `folder`.
 
-    Raises EncoderError if there is none.
+    Raises EncoderError if there is none, DataError if it is damaged.
     """
     path = folder / _CORPUS_FILE
     if not path.is_file():
@@ -145,4 +145,4 @@ def read_corpus(folder: Path) -> list[str]:
             f"{folder} has no {_CORPUS_FILE}, which RankEncoder ranks against: another "
             "method saved this encoder; load it with Encoder.from_pretrained"
         )
-    return json.loads(gzip.decompress(path.read_bytes()).decode("utf-8", "surrogatepass"))
+    return json.loads(read_text(path))

@@ -227,7 +227,7 @@ def alignment(a: ArrayLike, b: ArrayLike) -> float:
         raise ValueError(
             f"a and b have shapes {first.shape} and {second.shape}; they must be equal"
         )
-    if not len(first):
+    if not first.size:
         return math.nan
     return float(np.square(first - second).sum(axis=1).mean())
 
@@ -257,7 +257,7 @@ def uniformity(x: ArrayLike) -> float:
 
 def _directions(vectors: ArrayLike) -> ndarray:
     """Return rows of length 1, in float64; a row of zeros has no direction and becomes nan."""
-    rows = np.asarray(vectors, dtype=float)
+    rows = np.atleast_2d(np.asarray(vectors, dtype=float))
     if not np.isfinite(rows).all():
         raise ValueError("the vectors contain nan or infinity; the encoder is broken or diverged")
     # Not an error: one empty sentence makes the metric nan and the rest stays.

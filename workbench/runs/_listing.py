@@ -258,7 +258,7 @@ def short_value(value: Any, seed: int | None = None) -> str:
     return encoder_name(path)
 
 
-def encoder_name(source: str | Path) -> str:
+def encoder_name(source: AnyPath) -> str:
     """Return the last part of a path or hub id that tells an encoder apart; of a run its method.
 
     A folder such as "model" does not, nor does the place in the hub's cache.
@@ -289,7 +289,8 @@ def find_run(name: str, root: AnyPath = "runs") -> Run:
             near.append(path)
     if len(near) != 1:
         raise RunError(
-            f"{len(near)} runs under {root} begin with {name!r}; list them with `workbench runs`"
+            f"{len(near)} runs under {root} begin with {name!r}; list them with "
+            f"`workbench runs --runs {root}`"
         )
     return Run(near[0])
 
@@ -343,9 +344,10 @@ def remove_runs(runs: Sequence[Run], root: AnyPath = "runs") -> None:
     needs = needed_by(root, *{path.parents[1] for path in leaving})
     for run in runs:
         path = run.path.resolve()
-        if run.path.is_symlink():
+        if run.path.is_symlink() or not NAME.fullmatch(path.name):
             raise RunError(
-                f"{run.path} is a link to a run; remove the link, or the run in its own folder"
+                f"{run.path} is a link, or has not the name of a run; if it is one, remove it "
+                "yourself"
             )
         if held := held_lock(path):
             raise RunError(f"a process is working on {path} ({owner_of(held)}); end it first")

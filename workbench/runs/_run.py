@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NotRequired, Required
@@ -22,6 +23,7 @@ from workbench.data import TRANSFER, checksum_here
 from workbench.errors import BusyError, RunError, first_problem, unknown_name
 from workbench.files import (
     PACKAGE,
+    AnyPath,
     Facts,
     atomic_write,
     checkpoint_checksum,
@@ -35,7 +37,6 @@ from workbench.files import (
 )
 
 RunConfig = TrainingConfig | BaselineConfig
-AnyPath = str | Path
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
 _LIBRARIES = "torch transformers tokenizers safetensors sentence-transformers datasets numpy scipy "
@@ -194,9 +195,9 @@ class Run:
         """Whether metrics.json exists."""
         return is_finished(self.path)
 
-    @property
+    @cached_property
     def config(self) -> RunConfig:
-        """The settings."""
+        """The settings, which never change."""
         facts = self.facts()
         name = self.path.name
         method = facts["method"]

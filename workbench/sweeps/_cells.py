@@ -211,9 +211,10 @@ def _excludes(entry: Facts, method: str, facts: Facts) -> bool:
     if others.pop("method", method) != method:
         return False
     try:
-        conditions = {config.setting_name(name): value for name, value in others.items()}
+        names = {name: config.setting_name(name) for name in others}
     except SettingError:  # it is that of another method
         return False
+    conditions = unique_keys((names[name], value) for name, value in others.items())
     if not conditions.keys() <= facts.keys():  # the cell has no value for one of them
         return False
     # Its values are read as settings are: 1e-3 is "0.001".

@@ -109,7 +109,7 @@ def sweep(
     print(made.summary())
     if slurm and not dry:
         # The same command may be submitting elsewhere.
-        with filelock.FileLock(made.folder / ".lock"):
+        with filelock.FileLock(made.folder / ".lock", fallback_to_soft=False):
             submit(made, slurm, at_once=jobs)
     elif not dry:
         run_here(made, jobs=jobs)
@@ -183,9 +183,10 @@ def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, st
     own_gpus = [{"CUDA_VISIBLE_DEVICES": ",".join(gpus[first : first + size])} for first in firsts]
     workers = own_gpus[: jobs or None] or [{}] * (jobs or 1)
     # More threads than cores would slow all cells down.
-    share = max(1, joblib.cpu_count() // len(workers))
+    share = max(1, joblib.cpu_count() // (len(workers) * size))
     threads = os.environ.get("OMP_NUM_THREADS", str(share))
-    return [worker | {"OMP_NUM_THREADS": threads} for worker in workers]
+    shared = {"OMP_NUM_THREADS": threads, "RAYON_NUM_THREADS": threads}  # of torch, of tokenizers
+    return [worker | shared for worker in workers]
 
 
 def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
@@ -230,7 +231,10 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
                     work.add(run_cell, sweep.folder, cell)
                     started[cell.path] = executor.submit(work)
         except RuntimeError as problem:
-            raise RunError(f"Slurm accepted no jobs: {problem}") from None
+            raise RunError(
+                f"Slurm refused the {len(cells)} jobs of a stage: {problem}; if they are too many "
+                "for an array (MaxArraySize), split the sweep; what was submitted before goes on"
+            ) from None
         jobs |= {job.job_id: path for path, job in started.items()}
         # After each stage: what Slurm has accepted is known even if the next stage is refused.
         write_json(sweep.folder / _JOBS, jobs)
@@ -256,6 +260,8 @@ def queued(sweep: Sweep) -> dict[str, str]:
     if not file.exists():  # nothing was submitted, and there may be no Slurm to ask
         return {}
     submitted = read_json(file)
+    if not submitted:  # all were cancelled
+        return {}
     listed = _call("squeue", "--noheader", "--array", "--format=%i").split()
     return {job: submitted[job] for job in listed if job in submitted}
 

@@ -281,7 +281,7 @@ def pair_seeds(first: list[Any], second: list[Any]) -> tuple[Any, Any]:
 def _seeds_of(reports: list[Any]) -> list[int]:
     """Return the seed of each report, of those without one its place; [] for a single encoder."""
     configs = [
-        getattr(report, "config", BaselineConfig(seed=place))
+        getattr(report, "config", None) or BaselineConfig(seed=place)
         for place, report in enumerate(reports)
     ]
     # An evaluated encoder is a run with a seed that means nothing.

@@ -3,6 +3,7 @@
 import json
 import math
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +80,7 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
         notes += [f"{part}: {note}" for note in scores.notes]
     if not found:
         raise DataError(f"{path}: no file *{_ENDING} has scores of known pairs; {'; '.join(notes)}")
-    joined = join_systems(found)
-    return SystemScores(joined.reports, joined.pairs, notes)
+    return replace(join_systems(found), notes=notes)
 
 
 def _read_predictions(file: Path) -> tuple[str, Facts]:

@@ -183,9 +183,9 @@ def write_trec(source: Any, folder: AnyPath) -> list[Path]:
         for path, content in files.items()
     }
     for path, text in texts.items():
-        # Judgements are the same for all runs; these may be a user's own, with more in them.
-        if path.suffix == ".qrels" and path.exists() and path.read_text(encoding="utf-8") != text:
-            raise DataError(f"{path} has other judgements; give another folder")
+        # Judgements may be a user's own, with more in them, and scores those of another report.
+        if path.exists() and path.read_text(encoding="utf-8") != text:
+            raise DataError(f"{path} exists and has other lines; give another folder")
     place.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
         with atomic_write(path) as file:

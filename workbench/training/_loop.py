@@ -168,6 +168,7 @@ def _record_hardware(run: Run, method: Method, step: int, steps_run: str) -> Non
         "device": f"cuda: {torch.cuda.get_device_name(device)}" if is_cuda else device.type,
         "precision": method.encoder.training_precision,
         "threads": torch.get_num_threads(),
+        "processes": process_count(),
         "steps_run": steps_run,
     }
     facts = run.facts()

@@ -1,7 +1,6 @@
 """Return freed memory to the system during a training on a CPU."""
 
 import ctypes
-import os
 import sys
 from pathlib import Path
 
@@ -28,9 +27,8 @@ class HeapTrimmer:
         """Trim the heap if resident memory has grown since the steps after the last time."""
         if not self._trim:
             return
-        # The second number of the file is the resident part of the process.
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        resident = pages * os.sysconf("SC_PAGE_SIZE")
+        # The second number of the file is the resident part of the process, in pages.
+        resident = int(Path("/proc/self/statm").read_text().split()[1])
         self._steps += 1
         if self._steps <= _WINDOW:
             self._needed = max(self._needed, resident)

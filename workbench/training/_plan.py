@@ -23,6 +23,11 @@ class Plan:
     rank: int = 0  # this process
 
     def __post_init__(self) -> None:
+        if self.config.batch_size % self.world:
+            raise RunError(
+                f"batch_size {self.config.batch_size} is not a multiple of the {self.world} "
+                "processes that run; start torchrun with a number that divides it"
+            )
         if self.world > 1 and self.examples < self.config.batch_size:
             raise RunError(
                 f"{self.examples} examples do not fill one batch of "

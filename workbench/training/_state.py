@@ -89,8 +89,8 @@ class State:
             self.scaler.load_state_dict(facts["scaler"])
         except Exception as error:  # whatever is wrong with the file
             raise RunError(
-                f"the training state {self.path} cannot be used ({error!r}); delete this file to "
-                "train again from the start of this run"
+                f"the training state {self.path} cannot be used ({error!r}); if it is damaged, "
+                "delete it to train again from the start of this run; otherwise run again"
             ) from error
         # Only now: a state that cannot be used has changed nothing.
         with torch.no_grad():

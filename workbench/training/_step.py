@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from workbench.encoder import PACKABLE, pinned, to_device
 from workbench.methods.base import Batch, Method, Terms
+from workbench.methods.distributed import process_count
 from workbench.printing import LOG
 from workbench.training._plan import Plan
 from workbench.training._state import State
@@ -76,13 +77,6 @@ class GraphRecorder(Recorder):
         outer.wait_stream(self._stream)
 
 
-class _Replay(NamedTuple):
-    """The recorded step of a signature, and the batch that it reads."""
-
-    buffers: Batch
-    run: Compute
-
-
 class TrainingStep:
     """Takes the steps of a training.
 
@@ -115,7 +109,7 @@ class TrainingStep:
         self.state = state
         self.recorder = recorder
         self._taken = Counter()  # signature -> steps
-        self._replays = {}
+        self._replays = {}  # signature -> the batch that a recorded step reads, and its replay
         self._has_warned = False
 
     def __call__(self, step: int) -> Terms:
@@ -133,17 +127,16 @@ class TrainingStep:
         """Compute as `_compute` does, by the replay of the batch's signature if there is one."""
         signature = signature_of(batch)
         self._taken[signature] += 1
-        replay = self._replays.get(signature)
-        if replay:
-            _copy_into(replay.buffers, batch)
+        if signature in self._replays:
+            buffers, replay = self._replays[signature]
+            _copy_into(buffers, batch)
         else:
             buffers = to_device(batch, self.method.encoder.device)
             if not self._is_to_record(signature):
                 return self._compute(buffers)
-            run = recorder(lambda: self._compute_apart(buffers))
-            replay = _Replay(buffers, run)
-            self._replays[signature] = replay
-        outcome = replay.run()
+            replay = recorder(lambda: self._compute_apart(buffers))
+            self._replays[signature] = buffers, replay
+        outcome = replay()
         # The next replay writes into the same memory.
         for name, value in outcome.observed.items():
             self.method.observe(**{name: value.clone()})
@@ -205,13 +198,14 @@ def choose_recorder(method: Method) -> tuple[Recorder | None, str]:
         return None, "launched one by one"
     hindrances = {
         "fp16 was not tried": encoder.training_precision == "fp16",
-        "there are several processes": config.num_processes > 1,
+        "there are several processes": process_count() > 1,  # perhaps of torchrun
         "batches are read in chunks": bool(config.mini_batch_size or config.mini_batch_tokens),
         # Others copy from the CPU, or wait for the device, in their forward pass.
         "only BERT and RoBERTa are recorded": encoder.backbone.config.model_type not in PACKABLE,
     }
     for hindrance, holds in hindrances.items():
         if holds:
+            LOG.warning("cuda_graphs has no effect: %s", hindrance)
             return None, f"launched one by one, as {hindrance}"
     if encoder.device.type != "cuda":
         return Recorder(), f"computed from buffers, as {encoder.device.type} has no graphs"
@@ -226,7 +220,7 @@ def _copy_into(buffers: Batch, batch: Batch) -> None:
 def _tensors_of(batch: Any) -> Iterator[Tensor]:
     if isinstance(batch, Tensor):
         yield batch
-    elif isinstance(batch, dict | list | tuple):
+    elif isinstance(batch, (dict, list, tuple)):
         for part in batch.values() if isinstance(batch, dict) else batch:
             yield from _tensors_of(part)
 

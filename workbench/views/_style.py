@@ -91,11 +91,6 @@ def svg_image(svg: str, alt: str) -> str:
     return f'<img src="{source}" style="max-width:100%" alt="{escape(alt)}">'
 
 
-def framed(*parts: str) -> str:
-    """Return the parts as one view; JupyterLab reads none of its text as mathematics."""
-    return f'<div class="mathjax_ignore"><div class="view">{"".join(parts)}</div></div>'
-
-
 def number_class(value: float, largest: float) -> str:
     """Return the classes of a cell: blue above 0, orange below, darkest from `largest` on."""
     # All 0: no effect at all, and no shade; nan has none either.

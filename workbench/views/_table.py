@@ -16,6 +16,11 @@ from workbench.views._style import HERE, inlined, problem_html, render
 STYLE_SHEET = render("styles.css")
 
 
+def _synced(trait: Any) -> Any:
+    # The browser and the kernel share its value.
+    return trait.tag(sync=True)
+
+
 class TableWidget(anywidget.AnyWidget):
     """The rows of a data frame, which a browser sorts, searches and limits.
 
@@ -27,19 +32,19 @@ class TableWidget(anywidget.AnyWidget):
 
     _esm = HERE / "table.js"
     _css = STYLE_SHEET
-    label = traitlets.Unicode("rows").tag(sync=True)
-    note = traitlets.Unicode().tag(sync=True)  # follows the number of listed rows
-    columns = traitlets.List().tag(sync=True)
-    data = traitlets.Dict().tag(sync=True)
-    extra = traitlets.Dict().tag(sync=True)  # columns that change, such as the values of an order
-    search = traitlets.Unicode().tag(sync=True)
-    sort = traitlets.List(default_value=["", False]).tag(sync=True)
-    limits = traitlets.Dict().tag(sync=True)
-    chosen = traitlets.Int(-1).tag(sync=True)
-    ticks = traitlets.Bool(False).tag(sync=True)
-    stars = traitlets.Bool(False).tag(sync=True)
-    ticked = traitlets.List().tag(sync=True)
-    height = traitlets.Int(420).tag(sync=True)
+    label = _synced(traitlets.Unicode("rows"))
+    note = _synced(traitlets.Unicode())  # follows the number of listed rows
+    columns = _synced(traitlets.List())
+    data = _synced(traitlets.Dict())
+    extra = _synced(traitlets.Dict())  # columns that change, such as the values of an order
+    search = _synced(traitlets.Unicode())
+    sort = _synced(traitlets.List(default_value=["", False]))
+    limits = _synced(traitlets.Dict())
+    chosen = _synced(traitlets.Int(-1))
+    ticks = _synced(traitlets.Bool())
+    stars = _synced(traitlets.Bool())
+    ticked = _synced(traitlets.List())
+    height = _synced(traitlets.Int(420))
 
     def set_rows(self, frame: pd.DataFrame, columns: list[Facts]) -> None:
         """Replace all rows.
@@ -108,8 +113,8 @@ class Panel(anywidget.AnyWidget):
 
     _esm = HERE / "panel.js"
     _css = STYLE_SHEET
-    html = traitlets.Unicode().tag(sync=True)
-    scrolls = traitlets.Bool(False).tag(sync=True)  # whether new content is scrolled into sight
+    html = _synced(traitlets.Unicode())
+    scrolls = _synced(traitlets.Bool())  # whether new content is scrolled into sight
 
     def __init__(self, pressed: Callable[[str], None] | None = None, **traits: Any) -> None:
         super().__init__(**traits)

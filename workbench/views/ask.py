@@ -101,7 +101,7 @@ class Ask(TypedView):
         return write_offline(path, models, query, lines, precision)
 
     def _sentences(self) -> list[str]:
-        return require_text([self.query, *filter(str.strip, self.targets.splitlines())])
+        return require_text([self.query, *filter(str.strip, self.targets.split("\n"))])
 
     def _view(self, encoders: Sequence[CachedEncoder]) -> QueryView:
         query, *lines = self._sentences()

@@ -52,7 +52,7 @@ def read_board(folder: str | Path, suite: str = "world-test") -> Board:
     sheets = [pd.DataFrame(columns=["folder", *SHEET_COLUMNS])]
     runs = [pd.DataFrame(columns=["student", "method", "settings", "seed", "ended", "spearman"])]
     notes = []
-    places = [place for place in sorted(Path(folder).iterdir()) if place.is_dir()]
+    places = sorted(filter(Path.is_dir, Path(folder).iterdir()))
     if (Path(folder) / SHEET).is_file() or not places:
         notes.append(f"{folder} is no folder of a class: give one with a folder for each student")
     for place in places:
@@ -139,10 +139,8 @@ def board_page(path: str | Path, board: Board) -> Path:
     html = render(
         "board.html",
         title="Board of the class",
-        answers=table_html(board.answers.set_index("folder")),
-        wrong=table_html(board.wrong.set_index("exercise")) if len(board.wrong) else "",
-        runs=table_html(board.runs.round(2).set_index("student")),
+        board=board,
         figure=script_html() + drawn,
-        notes=board.notes,
+        table_html=table_html,
     )
     return write_page(path, html)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.checkpoints import find_checkpoint
+from workbench.checkpoints import encoder_folder
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import RunError
@@ -77,14 +77,17 @@ class WordOverlap:
 
 
 @contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Log errors only: a warning, such as of long sentences, would be a red line above a view."""
-    level = LOG.level
-    LOG.setLevel(logging.ERROR)
+def _without_lengths() -> Iterator[None]:
+    """Log nothing of long sentences, which would be a red line above a view."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return "longer than" not in record.msg
+
+    LOG.addFilter(is_other)
     try:
         yield
     finally:
-        LOG.setLevel(level)
+        LOG.removeFilter(is_other)
 
 
 class CachedEncoder:
@@ -105,7 +108,7 @@ class CachedEncoder:
         if self.source == WORDS:
             return WordOverlap()
         # It loads torch, which views of finished runs do without.
-        from workbench.encoder import load_encoder
+        from workbench.evaluation import load_baseline
 
         # A run is read as trained, a start as it was loaded before training.
         encoder = self.source
@@ -115,10 +118,9 @@ class CachedEncoder:
             encoder = encoder.load()
         if not isinstance(encoder, str | Path):
             return encoder
-        checkpoint = find_checkpoint(str(encoder))
-        return load_encoder(checkpoint, checkpoint.spec(), precision="fp32")
+        return load_baseline(BaselineConfig(encoder=str(encoder), precision="fp32"))
 
-    @_without_warnings()
+    @_without_lengths()
     def __call__(self, sentences: Strings) -> np.ndarray:
         """Return [n, d], float64."""
         from workbench.encoder import unit_rows
@@ -173,8 +175,8 @@ class StartingEncoder:
 
     path: Path
 
-    def load(self) -> Any:
-        """Return the `Encoder`, loaded as the run did."""
+    def load(self, *, trained: bool = False) -> Any:
+        """Return the `Encoder`, loaded as the run did; of a trained run its method, as it ended."""
         from workbench.evaluation import load_baseline
         from workbench.methods import METHODS
 
@@ -182,11 +184,15 @@ class StartingEncoder:
         update = {"precision": "fp32", "device": "auto"}
         config: Any = Run(self.path).config.model_copy(update=update)
         if config.method in METHODS:
-            return METHODS[config.method](config).encoder
+            method = METHODS[config.method](config)
+            if not trained:
+                return method.encoder
+            method.restore(encoder_folder(self.path))
+            return method
         return load_baseline(config)
 
 
-@_without_warnings()
+@_without_lengths()
 def scores_of(source: Any, pairs: Pairs, name: str | None, columns: Any) -> Any:
     """Return scores of the pairs under an encoder; other sources are returned as they are.
 

@@ -187,8 +187,7 @@ class Explorer(View):
         columns = self.grid.columns
         rows = self.grid.frame.loc[listed[:_STATIC_ROWS], [column["name"] for column in columns]]
         rows.columns = [column.get("title", column["name"]) for column in columns]
-        table = table_html(rows.round(2))
-        return render("first_rows.html", view=self, order=ORDERS[self.order], table=table)
+        return render("first_rows.html", view=self, table=table_html(rows.round(2)))
 
     def sections(self, rows: list[int]) -> Sections:
         """Yield for a page of these rows an id and views, of which it folds all but the first."""
@@ -209,7 +208,6 @@ class Explorer(View):
         page = render(
             "shared.html",
             view=self,
-            order=ORDERS[self.order],
             head=head,
             most=MOST_SECTIONS,
             sections=list(self.sections(self.grid.listed[:MOST_SECTIONS].tolist())),

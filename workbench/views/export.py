@@ -3,6 +3,7 @@
 import base64
 import gzip
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from workbench.files import HOME, atomic_write
 from workbench.views._plot import figure_text
 from workbench.views._style import render
 
-_EQUATION = re.compile(r"(\$\$?)([^$]+)\1")
+# After code and escaped signs, which are passed over; an equation has no empty line.
+_EQUATION = re.compile(r"(?s)(?:(`+).+?\1|\\.)|(\$\$?)((?:(?!\n\s*\n)[^$])+)\2")
 _DISPLAYS = {"$": "inline", "$$": "block"}
 _FIGURE = "application/vnd.plotly.v1+json"
 # Tables and figures before a widget's own view, which a page could only draw with a network.
@@ -74,7 +76,9 @@ def notebook_html(content: Any, template: str = "lab") -> str:
     from traitlets.config import Config
 
     def mathml(equation: re.Match[str]) -> str:
-        return convert(equation[2], display=_DISPLAYS[equation[1]])
+        with suppress(Exception):  # an equation that is not right, or none, stays as it is
+            return convert(equation[3], display=_DISPLAYS[equation[2]])
+        return equation[0]
 
     content.metadata.pop("widgets", None)  # widgets have a view in HTML, too
     script = script_html()

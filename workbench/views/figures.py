@@ -101,9 +101,10 @@ def alignment_uniformity_path(histories: Tables) -> Figure:
         views.alignment_uniformity_path({"simcse": run.history()})
     """
     columns = ["step", "dev_uniformity", "dev_alignment"]
-    paths = {}
-    for label, history in histories.items():
-        paths[plain(label)] = history.reindex(columns=columns).dropna()
+    paths = {
+        plain(label): history.reindex(columns=columns).dropna()
+        for label, history in histories.items()
+    }
     table = pd.concat(paths, names=["label"]).reset_index("label")
     # Only the ends of a path have a text: the steps between them would cover each other.
     is_between = table.duplicated("label") & table.duplicated("label", keep="last")
@@ -354,7 +355,6 @@ def narrowing_interval(runs: pd.DataFrame) -> Figure:
         figure,
         "Each seed is a dot; the mean so far has its interval",
         yaxis_title="Spearman x 100",
-        colorway=COLOURS,
     )
 
 

@@ -111,7 +111,7 @@ def _text_cell(value: Any) -> str:
     text = "" if pd.api.types.is_scalar(value) and pd.isna(value) else str(value)
     # A short name stays in one line; a sentence wraps, so that eight columns fit on a laptop.
     room = "min-width:9em;overflow-wrap:anywhere" if len(text) > 20 else "white-space:nowrap"
-    return f'<div style="text-align:left;{room}">{escape(text)}</div>'
+    return f'<div dir="auto" style="text-align:left;{room}">{escape(text)}</div>'
 
 
 def score_table(evaluations: Mapping[str, Any]) -> pd.DataFrame:
@@ -123,9 +123,7 @@ def score_table(evaluations: Mapping[str, Any]) -> pd.DataFrame:
     Example:
         score_table({"before": before, "SimCSE": run})
     """
-    tables = {}
-    for label, one in evaluations.items():
-        tables[label] = metrics_table(metrics_of(one))
+    tables = {label: metrics_table(metrics_of(one)) for label, one in evaluations.items()}
     return pd.concat(tables).droplevel(1).round(2)
 
 
@@ -178,9 +176,7 @@ class Mechanism(TypedView):
 
     def html(self, *, is_live: bool) -> str:
         values = {name: control.value for name, control in self.controls.items()}
-        drawn = self._compute(**values)
-        text, *tables = (drawn,) if isinstance(drawn, str) else drawn
-        return render("mechanism.html", text=text, tables=tables)
+        return render("mechanism.html", drawn=self._compute(**values))
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         bundle, metadata = super()._repr_mimebundle_(**kwargs)

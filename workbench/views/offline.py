@@ -63,10 +63,11 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> Facts:
     config = encoder.backbone.config
     # The file of the tokenizer and not its class: the script does what the file says.
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
-    weights = {}
-    for name, value in encoder.backbone.state_dict().items():
-        if name.startswith(("embeddings.", "encoder.")):
-            weights[name] = value.float().cpu().numpy()
+    weights = {
+        name: value.float().cpu().numpy()
+        for name, value in encoder.backbone.state_dict().items()
+        if name.startswith(("embeddings.", "encoder."))
+    }
     # Above the largest float16 the script would compute with infinity; nan is not below it.
     largest = np.finfo(np.float16).max
     is_finite = all((np.abs(values) <= largest).all() for values in weights.values())

@@ -15,7 +15,6 @@ from workbench.views._style import inlined, problem_html, render, shortened, svg
 from workbench.views.queries import QueryView, Sources, SuiteRankings, rank_displacement
 
 DRAWN = 20  # targets that a slope chart has room for
-_LONG = 400  # characters of a target that a row shows; the rest opens with a click
 # From the nearest target to the furthest.
 _LINES = ["rgb(0,114,178)", "rgb(140,140,140)", "rgb(213,94,0)"]
 _CHART = "slope chart of the ranks in the table"
@@ -103,7 +102,6 @@ def view_html(
         targets=targets,
         rows=rows.to_dict("index"),
         **{name: table.loc[rows.index].to_dict("index") for name, table in cells.items()},
-        longest=_LONG,
         explains=explains,
         measures={**measures, **view.measures},
         chart=chart,

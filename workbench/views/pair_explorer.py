@@ -206,8 +206,9 @@ def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
     # Ranks are comparable only among the same pairs.
     scored = pd.DataFrame(aligned).dropna()
     if scored.empty:
-        labels = ", ".join(aligned)
-        raise ValueError(f"no pair of {suite} was scored by all of {labels}; score them on one set")
+        raise ValueError(
+            f"no pair of {suite} was scored by all of {', '.join(aligned)}; score them on one set"
+        )
     columns: Facts = {
         "pair_id": pairs.pair_id,
         "subset": pairs.subset or "",

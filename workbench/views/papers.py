@@ -20,7 +20,7 @@ from workbench.data import describe
 from workbench.files import Facts, project_path, set_name
 from workbench.metrics import similar_third, spearman
 from workbench.runs import Run
-from workbench.views.notebooks import table_html
+from workbench.views.notebooks import collapsible, table_html
 from workbench.views.run_tables import (
     finished_rows,
     format_spread,
@@ -238,10 +238,10 @@ def show_measured(*tables: pd.DataFrame) -> None:
         if measured:
             display(HTML(title + table_html(table.loc[measured])))
         if len(measured) < len(table.index.unique(0)):
-            rest.append(title + table_html(table))
+            rest.append(HTML(title + table_html(table)))
     if rest:
         summary = "Tables with rows that have no run: published values and commands"
-        display(HTML(f"<details><summary>{summary}</summary>{''.join(rest)}</details>"))
+        display(collapsible(summary, *rest))
 
 
 def _measure_runs(value: Any, runs: Runs) -> list[float]:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from workbench.errors import DataError, SettingError, unknown_name
 from workbench.files import set_name
 from workbench.metrics import hierarchical_interval, holm
 from workbench.systems import ALPHA, SystemScores, pair_seeds
-from workbench.views._style import framed, number_class, render, shortened
+from workbench.views._style import render
 from workbench.views._table import Panel, View, or_problem
 from workbench.views.comparison import systems_of_runs
 from workbench.views.limits import MOST_QUERIES, MOST_RELATIONS, MOST_TARGETS, require_at_most
@@ -23,13 +22,22 @@ from workbench.views.pair_explorer import scores_in_order
 from workbench.views.run_tables import pairs_of
 
 SECOND = "second grader"  # the label of the column score_second
-_COLUMNS = ["label", "relation", "targets", "share", "above", "below"]
-_COLUMNS += ["difference", "low", "high", "p_value"]
+_COLUMNS = [
+    "label",
+    "relation",
+    "targets",
+    "share",
+    "above",
+    "below",
+    "difference",
+    "low",
+    "high",
+    "p_value",
+]
 _FLIPS = 10_000  # of the test over queries
 _RESAMPLES = 2_000  # of the queries, for the interval
 Shares = dict[str, np.ndarray]  # label -> `ranked_right`
 _SHOWN = 100  # targets behind a cell
-_DARKEST = 0.2  # the difference from which a cell has the darkest shade
 _WORDS = {1: "gains on", -1: "loses on"}
 
 
@@ -96,9 +104,12 @@ def phenomena(
         pairs = pairs_of(runs, suite) if isinstance(suite, str) else load_pairs(suite)
     if "relation" not in pairs.extra:
         raise DataError(f"{pairs.name}: its pairs have no column relation")
-    relations = set(pairs.extra["relation"])
-    remedy = "let the column relation name kinds of targets"
-    require_at_most(len(relations), MOST_RELATIONS, "relations", remedy)
+    require_at_most(
+        len(set(pairs.extra["relation"])),
+        MOST_RELATIONS,
+        "relations",
+        "let the column relation name kinds of targets",
+    )
     targets = Counter(pairs.sentence1)
     remedy = "take a sample of them"
     require_at_most(len(targets), MOST_QUERIES, "queries", remedy)
@@ -283,36 +294,26 @@ class Phenomena(View):
         table[label] = share
         is_relation = np.array(pairs.extra["relation"]) == relation
         # Stable: targets of equal changes stay in the order of the file.
-        places = np.argsort(order, kind="stable")
-        chosen = places[is_relation[places]]
-        return table.iloc[chosen].dropna().reset_index(drop=True)
+        places = np.argsort(order[is_relation], kind="stable")
+        return table.loc[is_relation].iloc[places].dropna().reset_index(drop=True)
 
     def _targets(self, relation: str, label: str) -> str:
         table = self.targets_of(label, relation)
-        order = "the largest changes first" if label in self.bases else "the smallest shares first"
         shown = table.head(_SHOWN).set_index("query")
-        title = f"{relation}, {label}: {len(shown)} of {len(table)} targets, shares x 100, {order}"
         shares = shown.columns[2:]
         shown[shares] = shown[shares].mul(100).round()
-        return framed(f'<p class="head" role="status">{escape(title)}</p>', table_html(shown))
+        return render(
+            "targets.html",
+            relation=relation,
+            label=label,
+            is_compared=label in self.bases,
+            shown=len(shown),
+            count=len(table),
+            table=table_html(shown),
+        )
 
     def _heat_map(self, *, is_live: bool) -> str:
-        shades = [number_class(gap, _DARKEST) for gap in self.table["difference"]]
-        cells = self.table.assign(shade=shades)
-        rows = {}
-        for relation, group in cells.groupby("relation", sort=False):
-            rows[relation] = group.to_dict("records")
-        return render(
-            "phenomena.html",
-            labels=shortened(self.shares, 24),
-            rows=rows,
-            is_live=is_live,
-            baseline=self.baseline,
-            alpha=ALPHA,
-            tests=self.table["p_value"].count(),
-            second=SECOND,
-            sentences=self.sentences,
-        )
+        return render("phenomena.html", view=self, is_live=is_live, alpha=ALPHA, second=SECOND)
 
     def static(self) -> str:
         return self._heat_map(is_live=False)

@@ -107,8 +107,11 @@ class QueryView:
         return self.table.get("remark", pd.Series("", self.table.index))
 
     def _columns(self, kind: str) -> Arrays:
-        names = [name for name in self.table if name.startswith(kind)]
-        return {name.removeprefix(kind): self.table[name].to_numpy() for name in names}
+        return {
+            name.removeprefix(kind): self.table[name].to_numpy()
+            for name in self.table
+            if name.startswith(kind)
+        }
 
     def nearest(self, count: int) -> "QueryView":
         """Return the view of `count` targets: marked ones, then the best under gold or a label."""

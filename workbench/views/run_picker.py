@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from workbench.data import Pairs
 from workbench.errors import SettingError, WorkbenchError, unknown_name
 from workbench.files import Facts, set_name
 from workbench.runs import Run, split_common_settings
-from workbench.views._style import framed, problem_html
+from workbench.views._style import problem_html, render
 from workbench.views._table import Panel, TableWidget, View, dropdown, value_of
 from workbench.views.encoders import StartingEncoder
 from workbench.views.figures import Tables
@@ -272,15 +271,19 @@ class RunPicker(View):
     def _means(self) -> str:
         if not self.grid.ticked:
             return "<p>No run is ticked; the views below keep showing the last ones.</p>"
-        return framed(table_html(seed_table(self.runs).drop(columns="settings", errors="ignore")))
+        means = table_html(seed_table(self.runs).drop(columns="settings", errors="ignore"))
+        # JupyterLab reads none of its text as mathematics.
+        return f'<div class="mathjax_ignore"><div class="view">{means}</div></div>'
 
     def static(self) -> str:
-        ticked = table_html(self._facts.loc[sorted(self.grid.ticked)])
-        text = (
-            f"{len(self.grid.ticked)} of {len(self._all)} runs on "
-            f"{escape(self.suite + self._note)}. Run the cell to choose."
+        return render(
+            "picker.html",
+            view=self,
+            count=len(self._all),
+            note=self._note,
+            ticked=table_html(self._facts.loc[sorted(self.grid.ticked)]),
+            means=self._means(),
         )
-        return f"<p>{text}</p>{framed(ticked)}{self._means()}"
 
 
 def _rows_of_suite(path: str, stage: str, kind: str, suite: str) -> pd.DataFrame:

@@ -106,9 +106,10 @@ def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") ->
     """
     if count := len(runs):
         return f"{count} finished run{'s' if count > 1 else ''} under {runs_root}"
-    command = "workbench run simcse --seed 0"
+    command = "run simcse --seed 0"
     if suite not in ("", "world-test"):
-        command = f"workbench evaluate MODEL --suites {quote(suite)} --runs {quote(str(runs_root))}"
+        command = f"evaluate MODEL --suites {quote(suite)}"
+    command = f"workbench {command} --runs {quote(str(runs_root))}"
     return f"No finished runs under {runs_root} for this suite. Make some with\n    {command}"
 
 

@@ -29,8 +29,8 @@ from workbench.systems import (
     score_files,
 )
 from workbench.views import run_tables
-from workbench.views._style import GREY, render, svg_image
-from workbench.views.encoders import Encoders, label_encoders, scores_of
+from workbench.views._style import render, svg_image
+from workbench.views.encoders import Encoders, StartingEncoder, label_encoders, scores_of
 from workbench.views.export import write_page
 from workbench.views.pair_explorer import scores_in_order
 
@@ -202,7 +202,7 @@ def score_scatter(scores: SystemScores, suite: str) -> str:
     Of more than `DRAWN_PAIRS` pairs as many are drawn at random, the same for every system; each
     panel is as high as its own scores.
     """
-    panels = []
+    panels = {}
     # Of several seeds the first: dots of all would hide each other.
     for name, report in scores.first.items():
         table = extract_table(report, "scores")
@@ -212,12 +212,12 @@ def score_scatter(scores: SystemScores, suite: str) -> str:
             shares = (rows - rows.min()) / (rows.max() - rows.min()).replace(0, 1)
             # With a seed, so that two pages of the same scores are equal.
             drawn = shares.sample(min(DRAWN_PAIRS, len(rows)), random_state=0)
-            panels.append((name, drawn.to_numpy().tolist()))
+            panels[name] = drawn.to_numpy().tolist()
             low, high = rows["gold"].agg(["min", "max"])
     if not panels:
         return ""
-    alt = f"scores against gold on {suite}: {', '.join(name for name, _ in panels)}"
-    drawing = render("scatter.svg", panels=panels, low=low, high=high, alt=alt, grey=GREY)
+    alt = f"scores against gold on {suite}: {', '.join(panels)}"
+    drawing = render("scatter.svg", panels=panels, low=low, high=high, alt=alt)
     return svg_image(drawing, alt)
 
 
@@ -290,7 +290,19 @@ def _reports(runs: list[Run], on: Sequence[str], columns: Any) -> list[Any]:
     if all(_has_scored(run, name, columns) for run in runs for name in on):
         return runs
     data = _datasets(on, (), columns)
-    return [_score(str(run.path), run.path / "encoder", data, columns) for run in runs]
+    return [_score(str(run.path), _model_of(run), data, columns) for run in runs]
+
+
+def _model_of(run: Run) -> Any:
+    """Return what scores new data as it scored those of its run."""
+    config = run.config
+    if isinstance(config, BaselineConfig):
+        return StartingEncoder(run.path).load()
+    # A mixture with ranks, or a cross-encoder, is more than its encoder.
+    is_whole = getattr(config, "architecture", "") == "cross-encoder"
+    if getattr(config, "inference_weight", 0) or is_whole:
+        return StartingEncoder(run.path).load(trained=True)
+    return run.path / "encoder"
 
 
 def _has_scored(run: Run, name: str, columns: Any) -> bool:

@@ -56,8 +56,9 @@ class WatchedRanking(TypedView):
             "start": start["score"].to_numpy(),
             f"step {self._label(self.step)}": now["score"].to_numpy(),
         }
-        gold = start["gold"].to_numpy()
-        return QueryView.from_scores(self.query, start["target"].tolist(), gold, scores, "dev")
+        return QueryView.from_scores(
+            self.query, start["target"].tolist(), start["gold"].to_numpy(), scores, "dev"
+        )
 
     def html(self, *, is_live: bool) -> str:
         return view_html(self.selected, is_live=is_live)

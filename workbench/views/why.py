@@ -94,17 +94,7 @@ def reasons_html(encoders: Sequence[CachedEncoder], sentences: Strings, *, name:
     if not encoders:
         return html
     table = word_effects(encoders, sentences)
-    effects = table.iloc[1:]
-    return html + render(
-        "reasons.html",
-        name=name,
-        target=sentences[1],
-        has_other=len(sentences) > 2,
-        cosines=table.iloc[0],
-        effects=effects.groupby(level="side", sort=False),
-        # One scale for all sides and encoders, so that shades can be compared.
-        largest=effects.abs().max(axis=None),
-    )
+    return html + render("reasons.html", name=name, sentences=sentences, table=table)
 
 
 def _leave_out(sentences: Strings) -> Iterator[tuple[str, str, list[str]]]:
