@@ -511,6 +511,18 @@ def test_runs_of_other_data_are_not_averaged(tmp_path: Path):
         views.compare_systems(tmp_path, samples=5)
 
 
+def test_seeds_may_begin_with_encoders_of_their_own_but_not_with_two_of_one_name(tmp_path: Path):
+    for seed in (0, 1):
+        run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", seed, {}), 1.0)
+        run.record({"encoder": (f"folder:/runs/{seed}", str(seed) * 64)})
+    views.compare_systems(tmp_path, samples=5)
+    for seed in (0, 1):
+        run = write_run(tmp_path / "own", SimCSEConfig.from_parameters("demo", seed, {}), 1.0)
+        run.record({"encoder": (f"hub:me/mine@{seed}", str(seed) * 64)})
+    with pytest.raises(ValueError, match="runs of different hub:me/mine have no mean"):
+        views.compare_systems(tmp_path / "own", samples=5)
+
+
 def test_a_comparison_names_the_run_that_it_leaves_out(
     root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):

@@ -738,6 +738,17 @@ def test_doubtful_columns_are_refused_with_the_options_that_name_them(
         assert len(load_data(path, columns=parse_columns(options.replace("NAME", "n")))) == 2
 
 
+def test_what_is_loaded_may_be_shuffled_and_an_index_may_be_called_as_a_column(tmp_path: Path):
+    path = tmp_path / "mine.txt"
+    path.write_text("one\ntwo\nthree\n")
+    load_sentences(path).sentences.reverse()
+    assert load_sentences(path).sentences == ["one", "two", "three"]
+    table = pd.DataFrame({"id": [1], "sentence1": ["a"], "sentence2": ["b"], "score": [1.0]})
+    table.set_index("id", drop=False).to_parquet(tmp_path / "twice.parquet")
+    with pytest.raises(DataError, match="id"):
+        load_pairs(tmp_path / "twice.parquet")
+
+
 def test_classes_under_an_unusual_name_are_no_scores(tmp_path: Path) -> None:
     path = tmp_path / "loose.csv"
     path.write_text("a,b,gold_label\nx,y,0\nz,u,1\nv,w,2\n")

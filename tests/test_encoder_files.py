@@ -527,7 +527,8 @@ def test_files_of_modules_are_fetched_from_the_hub_whatever_their_folder_is_call
     name: str,
 ) -> None:
     others = ["pytorch_model.bin", "0_BERT/pytorch_model.bin", "onnx/model.onnx", "modeling.py"]
-    fetched = filter_repo_objects([name, *others], allow_patterns=_find._HUB_FILES)
+    patterns = _find.PUBLISHED["files"]["encoder"]
+    fetched = filter_repo_objects([name, *others], allow_patterns=patterns)
     assert [*fetched] == [name]
 
 
@@ -535,7 +536,7 @@ def test_files_of_modules_are_fetched_from_the_hub_whatever_their_folder_is_call
     "name", ["bpe.codes", "query_0_Transformer/model.safetensors", "chat_template.jinja"]
 )
 def test_files_that_sentence_transformer_reads_are_fetched(name: str) -> None:
-    patterns = [*_find._HUB_FILES, *_find._ST_FILES]
+    patterns = _find.PUBLISHED["files"]["st"]
     others = ["onnx/model_qint8_arm64.onnx", "modeling.py", "openvino/openvino_model.xml"]
     assert [*filter_repo_objects([name, *others], allow_patterns=patterns)] == [name]
 

@@ -336,7 +336,10 @@ def test_files_that_are_no_encoder_are_never_replaced(checkpoint: Path, tmp_path
     (tmp_path / "readme" / "README.md").write_text("mine")
     with pytest.raises(EncoderError, match="left as it is"):
         encoder.save(tmp_path / "readme")
-    # transformers writes the same names, but no card: its head would be lost.
+    # Other libraries write the same names, and perhaps a card: their head would be lost.
+    (seen / "README.md").write_text("CrossEncoder('me/mine')")
+    with pytest.raises(EncoderError, match=r"its README\.md has not the code of one"):
+        encoder.save(seen)
     (seen / "README.md").unlink()
     with pytest.raises(EncoderError, match="left as it is"):
         encoder.save(seen)

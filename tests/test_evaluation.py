@@ -289,19 +289,34 @@ def test_scores_of_another_commit_of_the_hub_are_not_shown(
         config = BaselineConfig(encoder="me/mine", suites=["world-dev"], device="cpu", **changes)
         return evaluate_model(config, tmp_path / "runs").metrics()["world-dev"]["spearman"]
 
-    def push(commit: str) -> None:
+    def fetch(commit: str) -> None:
         (repository / "refs").mkdir(exist_ok=True)
         (repository / "refs" / "main").write_text(commit)
 
-    push(commits[0])
+    def answer(commit: str) -> None:
+        def model_info(*_: object, **__: object) -> SimpleNamespace:
+            return SimpleNamespace(sha=commit)
+
+        monkeypatch.setattr("huggingface_hub.HfApi.model_info", model_info)
+
+    fetch(commits[0])
     before = evaluated()
     assert evaluated() == before
-    push(commits[1])
-    with pytest.raises(RunError, match=f"me/mine@{commits[0]}, and the hub has .*{commits[1]}"):
+    fetch(commits[1])
+    assert evaluated() == before, "without an answer of the hub the scores are those of the run"
+    path = str(next((tmp_path / "runs" / "base").iterdir()))
+    with pytest.raises(RunError, match="has changed since"):
+        views.compare_systems([path], ["world-test"], samples=5)
+    answer(commits[0])
+    assert evaluated() == before
+    answer(commits[1])
+    with pytest.raises(RunError, match=f"me/mine@{commits[0]}, and the hub has commit {'2' * 40}"):
         evaluated()
     assert evaluated(revision=commits[0]) == before
     assert evaluated(revision=commits[1]) != before
+    monkeypatch.undo()
     shutil.rmtree(repository)  # a machine without network and cache
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert evaluated() == before
 
 

@@ -294,14 +294,25 @@ def test_dollars_are_equations_where_jupyterlab_has_them(tmp_path: Path):
         "A loss $x^2$, a price of \\$5 and \\$6, and `$HOME` of `$USER`.",
         "```\necho $A $B\n```",
         "One $ here.\n\nAnother $ there.",
+        "~~~\necho $C $D\n~~~",
+        "A mark ` here.\n\nThe loss $y^2$.\n\nAnother ` there.",
+        "$c = \\$5$ and $z$",
         "A mistake: $x^2^3$.",
         "$$\n\\frac{a}{b}\n$$",
     ]
     content = new_notebook(cells=[new_markdown_cell(text) for text in texts], metadata=KERNEL)
     nbformat.write(content, tmp_path / "prices.ipynb")
     page = export_html(tmp_path / "prices.ipynb").read_text(encoding="utf-8")
-    assert page.count("<math") == 2
-    for kept in ("$HOME", "$USER", "echo $A $B", "One $ here", "Another $ there", "$x^2^3$"):
+    assert page.count("<math") == 5
+    for kept in (
+        "$HOME",
+        "$USER",
+        "echo $A $B",
+        "echo $C $D",
+        "One $ here",
+        "Another $ there",
+        "$x^2^3$",
+    ):
         assert kept in page
 
 

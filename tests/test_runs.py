@@ -483,6 +483,20 @@ def test_a_run_does_not_stand_for_one_that_learned_from_another_encoder(tmp_path
         workbench.sweep("rankencoder", runs_root=tmp_path, dry=True)
 
 
+def test_a_run_records_what_it_learned_from_although_that_was_trained_later(tmp_path: Path):
+    ranked = RankEncoderConfig.from_parameters("demo")
+    run = Run.open(ranked, tmp_path)  # as in the first cell of its notebook
+    base = finish(Run.open(config(), tmp_path))
+    (base.path / "encoder").mkdir()
+    (base.path / "encoder" / "model.safetensors").write_text("weights")
+    run.record_training()
+    finish(run)
+    assert finished_run(ranked, tmp_path)
+    (base.path / "encoder" / "model.safetensors").write_text("of another training")
+    with pytest.raises(RunError, match=f"simcse/{base.path.name} is not what it read then"):
+        finished_run(ranked, tmp_path)
+
+
 @pytest.mark.parametrize(("name", "stage"), [("scores", ""), ("rankings", "before")])
 def test_a_table_that_is_not_as_it_was_written_is_refused_when_it_is_read(
     tmp_path: Path, stage: str, name: str

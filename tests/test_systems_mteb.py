@@ -22,7 +22,7 @@ from workbench.data._tables import write_table
 from workbench.errors import DataError, RunError
 from workbench.metrics import spearman
 from workbench.runs import Run
-from workbench.systems import read_mteb, read_runs, write_mteb
+from workbench.systems import SystemScores, read_mteb, read_runs, write_mteb
 from workbench.views import compare_systems
 
 WRITTEN = Path(__file__).parent / "mteb_written"
@@ -220,6 +220,40 @@ def test_reranking_is_read_as_run_files_are(tmp_path: Path):
         pd.testing.assert_frame_equal(report.rankings, expected.first[name].rankings)
     (note,) = [note for note in scores.notes if "left out" in note]
     assert note.startswith("OneSTS (default, test) left out: ")
+
+
+def test_a_retrieved_query_is_noted_and_a_score_that_is_no_number_left_out(tmp_path: Path):
+    qrels = tmp_path / "mine.qrels"
+    qrels.write_text("a1 0 a2 1\nb1 0 b2 1\n")
+    rankings = {"a1": {"a1": 1.0, "a2": 0.7}, "b1": {"b2": 0.9, "a1": 0.1}}
+
+    def read() -> SystemScores:
+        content = {"mteb_model_meta": {"model_name": "m"}, "default": {"test": rankings}}
+        (tmp_path / "Mine_predictions.json").write_text(json.dumps(content))
+        return read_mteb(tmp_path, on=qrels)
+
+    assert "1 queries retrieve the document of their own name" in "\n".join(read().notes)
+    del rankings["a1"]["a1"]
+    assert "own name" not in "\n".join(read().notes)
+    rankings["b1"]["b2"] = math.nan
+    with pytest.raises(DataError, match="a score is not finite"):
+        read()
+
+
+def test_a_model_without_a_name_may_lie_where_the_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    qrels = tmp_path / "mine.qrels"
+    qrels.write_text("a1 0 a2 1\na1 0 a3 0\n")
+    folder = tmp_path / "own-model"
+    folder.mkdir()
+    content = {"default": {"test": {"a1": {"a2": 0.1, "a3": 0.7}}}}
+    content["mteb_model_meta"] = {"model_name": None}
+    (folder / "Mine_predictions.json").write_text(json.dumps(content))
+    monkeypatch.chdir(folder)
+    (system,) = read_mteb(".", on=qrels).first.items()
+    assert system[0] == "own-model"
+    assert system[1].metrics["mine"]["ndcg"] < 1
 
 
 def test_the_ndcg_of_reranking_is_that_of_mteb(tmp_path: Path):

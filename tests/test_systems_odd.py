@@ -57,6 +57,24 @@ BOTH = {"minilm": 1.0, "mpnet": 0.8}
 # Name -> files, the Spearman of each system, and a part of the notes.
 READ: dict[str, tuple[dict[str, Content], dict[str, float], str]] = {
     "plain": ({"a.csv": PLAIN}, BOTH, "systems = minilm, mpnet; gold = gold"),
+    **{
+        f"ids called {name}": (
+            {"a.csv": with_id(range(len(ROWS))).replace("id", name, 1)},
+            BOTH,
+            "systems = minilm, mpnet",
+        )
+        for name in (
+            "sid",
+            "qid1",
+            "pid",
+            "promptID",
+            "id1",
+            "line",
+            "__index_level_0__",
+            "level_0",
+        )
+    },
+    "an ending in capitals": ({"a.CSV": PLAIN}, BOTH, "gold = gold"),
     "byte order mark": ({"a.csv": b"\xef\xbb\xbf" + PLAIN.encode()}, BOTH, "gold = gold"),
     "utf-16": ({"a.csv": PLAIN.encode("utf-16")}, BOTH, "gold = gold"),
     "gzip": ({"a.csv.gz": gzip.compress(PLAIN.encode())}, BOTH, "gold = gold"),

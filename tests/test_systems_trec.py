@@ -18,6 +18,7 @@ from workbench.metrics import RETRIEVAL, kendall, metrics_table, ndcg, retrieval
 from workbench.systems import compare_scores, join_systems, read_qrels, read_runs, write_trec
 from workbench.views import RankingExplorer, ranking_html
 from workbench.views.queries import SuiteRankings
+from workbench.views.system_sources import read_systems
 
 QRELS = "q1 0 d1 2\nq1 0 d2 0\nq1 0 d9 1\nq2 0 d1 1\n"
 RUN = "q1 Q0 d1 1 0.9 bm25\nq1 Q0 d2 2 0.5 bm25\nq2 Q0 d3 1 2 bm25\nq2 Q0 d1 2 1 bm25\n"
@@ -340,6 +341,17 @@ def test_run_files_are_compared_by_the_measures_of_retrieval(tmp_path: Path):
     found = compare_scores(read_runs(paths, qrels), samples=200)
     assert found.table["measure"].tolist() == ["ndcg", "ndcg"]
     assert "RR" not in next(found.tables())[1]
+
+
+def test_each_file_of_judgements_is_a_suite(tmp_path: Path):
+    texts = ("q1 0 d1 1\nq1 0 d2 0\n", "q2 0 d1 0\nq2 0 d2 1\n")
+    qrels = [tmp_path / name for name in ("dl19.qrels", "dl20.qrels")]
+    for path, text in zip(qrels, texts, strict=True):
+        path.write_text(text)
+    run = tmp_path / "bm25.run"
+    run.write_text("".join(f"{q} Q0 d{d} {d} {3 - d} bm25\n" for q in ("q1", "q2") for d in (1, 2)))
+    scores = read_systems([str(run)], list(map(str, qrels)))
+    assert scores.suites == ["dl19", "dl20"]
 
 
 def test_a_short_list_has_no_further_measures(tmp_path: Path):

@@ -726,6 +726,19 @@ def test_rows_are_read_after_output_of_other_processes_and_a_failure_has_its_las
         assert capfd.readouterr().out.split("\n")[-3:] == [" 50% of a bar", "failed", ""]
 
 
+def test_a_file_that_was_changed_since_the_run_was_opened_is_not_trained_on(tmp_path: Path):
+    file = tmp_path / "mine.txt"
+    file.write_text("".join(f"sentence {number}\n" for number in range(20)))
+    config = SimCSEConfig.from_parameters(
+        "demo", 0, {"train": str(file), "max_steps": 2, "device": "cpu", "suites": ["world-dev"]}
+    )
+    run = Run.open(config, tmp_path / "runs")
+    file.write_text("".join(f"another {number}\n" for number in range(20)))
+    with pytest.raises(RunError, match="was changed since the run was opened"):
+        fit(SimCSE(config), load_training(config), load_dev(config), run=run, quiet=True)
+    run.release()
+
+
 def test_processes_that_cannot_share_a_training_are_refused(
     in_two, sentences: Sentences, dev: Pairs
 ):

@@ -20,7 +20,7 @@ from workbench.data import (
     unusable,
 )
 from workbench.errors import DataError, RunError, SettingError
-from workbench.files import project_path
+from workbench.files import OWN_FILES, project_path
 from workbench.printing import LOG, steady_stdout
 from workbench.runs import AnyPath, Facts, Run, finished_run, lock_run, root_of_needed
 
@@ -182,6 +182,8 @@ def check_settings(config: TrainingConfig) -> None:
         SettingError: A revision is not that of an encoder, or a pooling does not fit.
         EncoderError: An encoder is missing or broken.
     """
+    if any(name.endswith(OWN_FILES) for name in config.dev_sets[:-1]):
+        raise SettingError(f"dev: {config.dev}: several sets are of the catalogue, a file is alone")
     require_columns(config)
     problems = []
     columns_of = {}

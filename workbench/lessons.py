@@ -81,8 +81,10 @@ def make_lesson(path: Path, *, for_teachers: bool = False, nbgrader: bool = Fals
             # A student hands in one folder.
             cell.source = cell.source.replace('"../runs"', '"runs"')
             if not for_teachers:
-                cells.append(new_markdown_cell(_SIGN_TEXT, id="signature"))
-                cells.append(new_code_cell(_SIGN_CODE, id="sign"))
+                cells += [
+                    new_markdown_cell(_SIGN_TEXT, id="signature"),
+                    new_code_cell(_SIGN_CODE, id="sign"),
+                ]
     page.cells = cells
     with atomic_path(path) as new:
         nbformat.write(page, new)

@@ -49,7 +49,7 @@ def find_teacher(
             f"the pooling of teacher {name!r} is unknown; set "
             f'teacher_pooling={{"{name}": "cls"}} of RankCSE '
             f'or base_pooling="cls" of RankEncoder, or another of {", ".join(POOLINGS)}; for '
-            "other commands save it with its pooling: Encoder.from_pretrained(NAME, POOLING).save()"
+            "other commands save it with one: Encoder.from_pretrained(NAME, POOLING).save(FOLDER)"
         )
     return checkpoint, spec
 

@@ -41,7 +41,7 @@ class Verdict(str):
 _OPEN = "Not answered yet."
 _Compute = Callable[..., Any]
 _Trials = list[list[torch.Tensor]]  # the inputs of a function, several times
-_signature: list[tuple[str, Path]] = []  # name and sheet, once a student has signed
+_signature = []  # name and sheet, once a student has signed
 # What a spreadsheet would compute; a negative number stays one.
 _FORMULA = re.compile(r"^(?=[=+@-])(?!-[\d.]+$)")
 

@@ -17,6 +17,7 @@ from workbench.checkpoints._files import (
 )
 from workbench.checkpoints._find import (
     HUB_ID as HUB_ID,
+    commit_on_hub as commit_on_hub,
     encoder_folder as encoder_folder,
     find_checkpoint as find_checkpoint,
 )

@@ -28,13 +28,11 @@ Modules = list[tuple[str, Path]]  # kind and folder of each
 SETTINGS_FILE = "encoder.json"
 USAGE_FILE = "config_sentence_transformers.json"
 # The mode of a Pooling module -> its flag in the files of sentence-transformers 2 to 5.
-FLAGS: dict[str, str] = PUBLISHED["flags"]
+FLAGS = PUBLISHED["flags"]
 # Each pooling as modules of a SentenceTransformer; a mode of FLAGS stands for a Pooling module.
-STEPS: dict[str, list[str]] = PUBLISHED["steps"]
+STEPS = PUBLISHED["steps"]
 # The mode of a Pooling module -> the pooling that is this module alone.
-PLAIN_POOLINGS: Facts = {
-    steps[0]: pooling for pooling, steps in STEPS.items() if {*steps} <= {*FLAGS}
-}
+PLAIN_POOLINGS = {steps[0]: pooling for pooling, steps in STEPS.items() if {*steps} <= {*FLAGS}}
 SENTENCE_TRANSFORMER = "SentenceTransformer"
 USE_ST = "if SentenceTransformer loads it, evaluate it as st:"
 
@@ -161,7 +159,7 @@ class OtherFile(BaseModel):
     files: dict[str, Facts | None] = {}
 
 
-_KINDS: dict[str, type[_File]] = {"Pooling": _Pooling, "Dense": DenseFile, "Normalize": _Normalize}
+_KINDS = {"Pooling": _Pooling, "Dense": DenseFile, "Normalize": _Normalize}
 
 
 def read_file(path: Path, kind: Any) -> Any:
@@ -243,7 +241,8 @@ def require_model_files(folder: Path, name: str) -> None:
         raise EncoderError(
             f"{folder} has no config.json, so it is no checkpoint; give the folder that save() "
             "wrote, of a training one of its checkpoint-..., of an evaluation the encoder that it "
-            f"names, or, {USE_ST}{name}"
+            f"names, or, {USE_ST}{name}; a folder of scores has .csv, .tsv, .jsonl or .parquet and "
+            "neither folders nor JSON, one of mteb's predictions files *_predictions.json"
         )
     if not weight_files(folder):
         raise EncoderError(

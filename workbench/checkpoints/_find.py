@@ -1,6 +1,7 @@
 """Find a checkpoint by its name: bundled, a folder, a run, or a repository of the hub."""
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,17 +28,6 @@ from workbench.files import checkpoint_checksum, project_path
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 _LAYERS = {"Dense", "Normalize"}  # the modules over a pooling that an Encoder has
 _BUNDLED = project_path("data") / "models"
-# The few files of a hub repository that an encoder consists of (* also stands for folders), and
-# those that SentenceTransformer may read beside them; onnx, tf and flax copies are not fetched.
-_HUB_FILES = [
-    "*.json",
-    "*.txt",
-    "*.codes",
-    "*.model",
-    "model*.safetensors",
-    "[0-9]*_*/*.safetensors",
-]
-_ST_FILES = ["*.bin", "*.jinja", "adapter*.safetensors", "[0-9]*_*/*", "*_[0-9]*_*/*"]
 
 
 def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
@@ -67,7 +57,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
             f"bundled encoders are {', '.join(map(repr, BUNDLED_MODELS))}"
         )
     else:
-        files = [*_HUB_FILES, *_ST_FILES] if is_st else _HUB_FILES
+        files = PUBLISHED["files"]["st" if is_st else "encoder"]
         revision = revision or PUBLISHED["safetensors"].get(plain)
         root = _download_files(plain, revision, files)
         source = f"hub:{plain}@{root.name}"
@@ -117,6 +107,16 @@ def encoder_folder(folder: Path) -> Path:
     return run / "encoder"
 
 
+def commit_on_hub(name: str, revision: str | None) -> str:
+    """Return the commit that a repository of the hub has now; "" if the hub does not answer."""
+    from huggingface_hub import HfApi
+
+    revision = revision or PUBLISHED["safetensors"].get(name)
+    with suppress(Exception):  # the hub's client raises a dozen unrelated types for "no network"
+        return HfApi().model_info(name, revision=revision).sha or ""
+    return ""
+
+
 def _download_files(name: str, revision: str | None, files: list[str]) -> Path:
     """Return the snapshot of a hub repository in the local cache; fetch its missing files."""
     from huggingface_hub import snapshot_download
@@ -126,10 +126,10 @@ def _download_files(name: str, revision: str | None, files: list[str]) -> Path:
     except Exception as error:  # the hub's client raises a dozen unrelated types for "no network"
         # Any name that is less similar may well be one of the hub.
         near = did_you_mean(name, BUNDLED_MODELS, cutoff=0.9)
-        command = f"hf download {name} --revision {revision or 'main'}"
         raise EncoderError(
-            f"{name!r}{near} is no local folder and cannot be fetched ({error}); "
-            f"without a network, set HF_HOME to a cache filled by `{command}`, and HF_HUB_OFFLINE=1"
+            f"{name!r}{near} is no local folder and cannot be fetched ({error}); without a "
+            f"network, set HF_HOME to a cache filled by `hf download {name} --revision "
+            f"{revision or 'main'}`, and HF_HUB_OFFLINE=1"
         ) from error
 
 

@@ -10,7 +10,7 @@ from workbench.config import Pooling, current_value, published_entry
 from workbench.errors import EncoderError
 from workbench.printing import LOG
 
-POOLINGS: tuple[str, ...] = get_args(get_args(Pooling)[0])
+POOLINGS = get_args(get_args(Pooling)[0])
 
 
 @dataclass(frozen=True)

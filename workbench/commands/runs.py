@@ -2,6 +2,7 @@
 
 import json
 from enum import StrEnum
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -46,7 +47,7 @@ def print_runs(
         echo(json.dumps(records, indent=1))
     elif table.empty:
         kind = "such runs" if where else "runs"
-        echo(f"No {kind} under {runs}. Start one: workbench run simcse --runs {runs}")
+        echo(f"No {kind} under {runs}. Start one: workbench run simcse --runs {quote(runs)}")
     elif wanted:
         print_table(table)
     else:

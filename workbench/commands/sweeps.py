@@ -1,6 +1,7 @@
 """The command `sweep`: start, status, cancel."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 from typer import Argument, Exit, Option, Typer
@@ -101,7 +102,7 @@ def status(name: SweepName = "", runs: Runs = "runs") -> None:
     """
     if not name:
         lines = [each.summary() for each in workbench.sweeps.list_sweeps(runs)]
-        command = f"workbench sweep simcse --seeds 0-4 --runs {runs}"
+        command = f"workbench sweep simcse --seeds 0-4 --runs {quote(runs)}"
         hint = f"No sweeps under {runs}. Start one: {command}"
         echo("\n".join(lines) or hint)
         return

@@ -51,7 +51,4 @@ _EVERY = (
 CONFIGS = _Configs({config.method: config for config in _EVERY})
 
 # The kinds of runs on disk: of a method that trains, or of an encoder that is evaluated as it is.
-RUN_CONFIGS: dict[str, type[TrainingConfig] | type[BaselineConfig]] = {
-    **CONFIGS,
-    BaselineConfig.method: BaselineConfig,
-}
+RUN_CONFIGS = {**CONFIGS, BaselineConfig.method: BaselineConfig}

@@ -35,11 +35,9 @@ def read_data(name: str) -> Values:
 PUBLISHED = read_data("checkpoints.toml")  # how published checkpoints are read
 _PROFILES = read_data("profiles.toml")
 _NAMES = read_data("setting_names.toml")
-ALIASES: dict[str, str] = _NAMES["others"]  # other name -> setting, of all methods
-_FORMER: dict[str, str] = _NAMES["former"]  # name or value -> the one that counts in a digest
+ALIASES = _NAMES["others"]  # other name -> setting, of all methods
+_FORMER = _NAMES["former"]  # name or value -> the one that counts in a digest
 _PRESENT = {former: name for name, former in _FORMER.items()}
-# The settings whose values have former names; an encoder of such a name is another thing.
-_WITH_FORMER_VALUES = {"pooling", "base_pooling", "teacher_pooling", "architecture"}
 
 # (unit) meaning [source]
 _TEXT = re.compile(r"(?:\(([^)]*)\) )?(.*?) ?(?:\[([^\]]*)\])?$")
@@ -218,7 +216,7 @@ class Settings(BaseModel):
         counting |= self.model_dump(mode="json", include=self.added, exclude_defaults=True)
         counted = {}
         for name, value in counting.items():
-            others = names | _FORMER if name in _WITH_FORMER_VALUES else names
+            others = names | _FORMER if name in _NAMES["with_former_values"] else names
             counted[_FORMER.get(name, name)] = _rename(value, others)
         return text_checksum(json.dumps([self.method, counted], sort_keys=True))[:8]
 

@@ -230,8 +230,6 @@ class TrainingConfig(Settings):
                 f"batch_size {self.batch_size} is not a multiple of num_processes "
                 f"({self.num_processes})"
             )
-        if any(name.endswith(OWN_FILES) for name in self.dev_sets[:-1]):
-            raise ValueError(f"dev {self.dev}: several sets are of the catalogue, a file is alone")
         return self
 
 

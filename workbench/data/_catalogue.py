@@ -76,6 +76,6 @@ def _read_sets() -> Iterator[DataSet]:
 
 # All tables of the file; those on a user's own columns are read in _roles.py.
 TABLES = read_data("catalogue.toml")
-CATALOGUE: Mapping[str, DataSet] = {entry.name: entry for entry in _read_sets()}
+CATALOGUE = {entry.name: entry for entry in _read_sets()}
 # Transfer task -> the set of each split; "all" is cut into folds.
-TRANSFER: Mapping[str, Mapping[str, str]] = TABLES["transfer"]
+TRANSFER = TABLES["transfer"]

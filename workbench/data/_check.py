@@ -103,11 +103,12 @@ def report(data: AnySet) -> list[str]:
         lines.append(f"{len(set(data.sentence1))} queries (first sentences)")
         several = f"{len(groups)} sentences in {FEWEST_TARGETS} pairs or more"
         lines.append(f"{several}, which rankings use as queries")
-    long = "sentences of more than 64 words (training cuts them)"
     counts = {
         "duplicate rows": len(rows) - len(set(rows)),
         "empty sentences (also nan, None, N/A)": len(list(filter(_MISSING.fullmatch, texts))),
-        long: sum(len(text.split()) > 64 for text in texts),
+        "sentences of more than 64 words (training cuts them)": sum(
+            len(text.split()) > 64 for text in texts
+        ),
     }
     remarks = [f"{what}: {number}" for what, number in counts.items() if number]
     return lines + (remarks or ["no duplicate, empty or long rows"])

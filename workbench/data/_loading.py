@@ -189,7 +189,7 @@ def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
         suites = load_suites(["ladders-all"])
         print(suites["ladders-all"].summary)
     """
-    suites: dict[str, Pairs | TransferTask] = {}
+    suites = {}
     columns = getattr(config, "columns", {})
     for name in getattr(config, "suites", config):
         suite = load_task(name) if name in TRANSFER else load_own_pairs(name, columns)

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 
 from workbench.data._catalogue import TABLES, DataSet, Kind
@@ -15,7 +14,7 @@ Scale = tuple[float, float] | None
 Matches = dict[str, list[str]]  # role -> the columns that may have it, best first
 
 # Kind -> role -> the usual names of its column; the kind with the most roles comes first.
-ROLES: Mapping[Kind, Matches] = TABLES["columns"]
+ROLES = TABLES["columns"]
 # As in "similarity (0-5)", "score (0 to 5)" or "grade (0, 1, 2, 3)".
 _STATED_SCALE = re.compile(
     r"\(\s*(-?[\d.]+(?:e[-+]?\d+)?)(?:\s*,\s*[\d.]+)*"
@@ -25,7 +24,8 @@ _STATED_SCALE = re.compile(
 # identify the rows, as pandas and spreadsheets write it; they are facts of a row; or they are
 # larger for what is further. A range or a sign may follow ("#", "Nr.").
 NO_ROLE = re.compile(
-    r"""(((.*[\W_])?(row|pair|query|question|q|doc)?(idx?|index|nr|no|number)|row|pair|unnamed.*)?
+    r"""((.*[\W_])?(row|pair|query|question|prompt|doc|[a-z])?(idx?|index|nr|no|number)\d*
+    | (row|pair|line|level_\d+|unnamed.*|__index_level.*)?
     | (.*[\W_])?(year|month|day|date|time(stamp)?|fold|split|seed|cluster|group|topic)
     | (.*[\W_])?(len(gth)?|count|votes?|price|age|size)
     | (.*[\W_])?(dist(ance)?|rank(ing)?|position|error|loss|perplexity))(\s*\(.*\))?[\W_]*""",
@@ -42,7 +42,7 @@ def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
 
     Raises DataError if there is none."""
     matches = {kind: match_columns(kind, table, chosen) for kind in ROLES}
-    kinds: list[Kind] = [kind for kind in ROLES if all(matches[kind].values())]
+    kinds = [kind for kind in ROLES if all(matches[kind].values())]
     # Last, because here no name says that these are pairs.
     if "pairs" not in kinds and all(_guess_texts(table, matches["pairs"]).values()):
         kinds.append("pairs")
@@ -228,10 +228,9 @@ def _read_scores(
     low = values[0]
     high = values[-1]
     if low == -1 and high > 1 and values[1] >= 0:
-        where = table.at(numbers.index(-1))
         raise DataError(
-            f"{where}: {column} is -1, which often means that there is no score; drop such rows, "
-            f"or write the range into the name: {column} (-1 to {high:g})"
+            f"{table.at(numbers.index(-1))}: {column} is -1, which often means that there is no "
+            f"score; drop such rows, or write the range into the name: {column} (-1 to {high:g})"
         )
     scale = (low, high)
     # Whole numbers may be grades of any range: their own range is taken.

@@ -159,7 +159,12 @@ def read_own(name: AnyPath) -> Table | None:
 
     Raises DataError, with the line, for a file that cannot be read."""
     path = own_file(name)
-    return _read_file(path, file_checksum(path)) if path else None
+    if path is None:
+        return None
+    table = _read_file(path, file_checksum(path))
+    # Copies: whoever shuffles them must not change what is kept.
+    copies = {name: [*cells] for name, cells in table.columns.items()}
+    return Table(**vars(table) | {"columns": copies})
 
 
 @lru_cache(maxsize=4)
@@ -189,7 +194,7 @@ def _read_parquet(path: Path) -> Table:
 
 
 def _read_objects(text: str, path: Path) -> Table:
-    rows: dict[int, Any] = {}
+    rows = {}  # line -> object
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -400,7 +405,9 @@ def table_of(source: Any, where: str, lines: Any = None, unit: str = "row") -> T
         source = _of_arrow(source.with_format("arrow")[:])
     frame = pd.DataFrame(source)
     if lines is None:
-        frame = frame.reset_index(drop=not any(frame.index.names))
+        has_index = any(frame.index.names)
+        # A name that occurs twice is refused below.
+        frame = frame.reset_index(drop=not has_index, allow_duplicates=True)
         lines = frame.index
     if not frame.size:
         raise DataError(f"{where}: no rows, or no column")

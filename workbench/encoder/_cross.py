@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ class CrossEncoder(Encoder):
     randomly; pooling and template are not used.
     """
 
-    _is_classifier: ClassVar[bool] = True
+    _is_classifier = True
 
     def tokenize_pairs(
         self, sentence1: Sequence[str], sentence2: Sequence[str]

@@ -26,15 +26,13 @@ from workbench.losses import Vectors
 class FrozenEncoder:
     """The part of an `Encoder` that needs no training."""
 
+    source: str
     model: nn.Module
     dimension: int
     _embed: Callable[..., Tensor]
     usage: Callable[[], list[Any]]  # everything besides the weights that decides an embedding
     similarity_name = "cosine"
     similarity = staticmethod(Encoder.similarity)
-
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self.source = checkpoint.source
 
     @cached_property
     def checksum(self) -> str:
@@ -71,7 +69,7 @@ class StaticEncoder(FrozenEncoder):
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Load the checkpoint; EncoderError if its files are not those of a static encoder."""
-        super().__init__(checkpoint)
+        self.source = checkpoint.source
         folder = checkpoint.folder
         with refuse(f"the static encoder in {folder} cannot be read", "copy it again"):
             self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -122,7 +120,7 @@ class SentenceTransformerEncoder(FrozenEncoder):
 
         Raises EncoderError if sentence-transformers is not installed, or cannot load it.
         """
-        super().__init__(checkpoint)
+        self.source = checkpoint.source
         name = checkpoint.name
         try:
             from sentence_transformers import SentenceTransformer
@@ -171,9 +169,6 @@ def load_encoder(
     **options: Any,
 ) -> Any:
     """Return the encoder of a checkpoint of any kind; options are those of `Encoder`."""
-    precision = options.get("precision", "auto")
-    if checkpoint.kind != "transformer" and precision not in ("auto", "fp32"):
-        raise EncoderError(f"{checkpoint.name} computes in fp32: leave out precision={precision}")
     if checkpoint.kind == "static":
         return StaticEncoder(checkpoint)
     if checkpoint.kind == "st":

@@ -38,14 +38,12 @@ from workbench.checkpoints import (
     read_file,
     weight_files,
 )
+from workbench.config import PUBLISHED
 from workbench.encoder._tokens import token_ids
 from workbench.encoder._trial import TRIED, reads_padding, refuse
 from workbench.errors import EncoderError
 from workbench.files import Facts
 from workbench.printing import LOG
-
-# Keys of a configuration that are no property of the model.
-_ORIGIN = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 
 _LOCAL: Facts = {"trust_remote_code": False, "local_files_only": True}
 _COPY = "copy it again (a clone needs `git lfs pull`)"
@@ -54,16 +52,6 @@ _COPY = "copy it again (a clone needs `git lfs pull`)"
 _BIDIRECTIONAL = ("bert-generation", "xlnet")
 _FLOATS = ("F64", "F32", "F16", "BF16")  # types of safetensors
 _BUFFERS = ("position_ids", "token_type_ids", "num_batches_tracked")  # that older files contain
-# The names under which BERT-like, RoBERTa-like, DistilBERT-like and ModernBERT configurations keep
-# their dropout rates.
-_DROPOUT_SETTINGS = (
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "dropout",
-    "attention_dropout",
-    "embedding_dropout",
-    "mlp_dropout",
-)
 
 
 def load_parts(
@@ -378,7 +366,9 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
 
 def configuration_of(config: Any) -> Facts:
     """Return a configuration without its origin and the library that saved it."""
-    return {name: value for name, value in config.to_dict().items() if name not in _ORIGIN}
+    return {
+        name: value for name, value in config.to_dict().items() if name not in PUBLISHED["origin"]
+    }
 
 
 def has_no_dropout(config: Any) -> bool:
@@ -388,7 +378,7 @@ def has_no_dropout(config: Any) -> bool:
 
 
 def _dropout_rates(config: Any) -> dict[str, float]:
-    return {name: getattr(config, name) for name in _DROPOUT_SETTINGS if hasattr(config, name)}
+    return {name: getattr(config, name) for name in PUBLISHED["dropout"] if hasattr(config, name)}
 
 
 def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = False) -> Any:

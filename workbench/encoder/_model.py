@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,7 +71,7 @@ class Encoder(nn.Module):
     reads_padding: its attention reads padding, so that rows of one length are computed together.
     """
 
-    _is_classifier: ClassVar[bool] = False
+    _is_classifier = False
 
     def __init__(
         self,

@@ -43,6 +43,7 @@ _CARD = """---
 {code}
 ```
 """
+_OWN_CODE = "(folder)"  # in the code of every card
 _CARD_FIELDS = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
 # From a root, a home or a drive up to the last separator.
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
@@ -70,11 +71,13 @@ def replace_encoder(folder: AnyPath) -> Iterator[Path]:
     others = sorted(
         name for name in names if not (SAVED_BY_ENCODER.fullmatch(name) or _REPLACED.match(name))
     )
-    # Another library writes no card beside its weights.
-    if others or target.is_file() or (names and not names >= {"config.json", "README.md"}):
+    card = target / "README.md"
+    # Other libraries write the same names, but not the code of our card.
+    is_own = card.is_file() and _OWN_CODE in card.read_text("utf-8", errors="replace")
+    if others or target.is_file() or (names and not is_own):
         raise EncoderError(
-            f"{target} is no saved encoder, or has other files ({', '.join(others[:3])}); it is "
-            "left as it is: give another folder"
+            f"{target} is no saved encoder (its README.md has not the code of one), or has other "
+            f"files ({', '.join(others[:3])}); it is left as it is: give another folder"
         )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -75,7 +75,7 @@ class TokenRows:
 def apply_by_length(compute: Callable[..., Tensor], batch: dict[str, Tensor]) -> Tensor:
     """Return `compute` of the rows of each length, without padding, in the order of the batch."""
     lengths = batch["attention_mask"].sum(dim=1)
-    result_of: dict[int, Tensor] = {}
+    result_of = {}  # row -> tensor
     for length in lengths.unique().tolist():
         rows = (lengths == length).nonzero().squeeze(1)
         alike = {name: column[rows, :length] for name, column in batch.items()}

@@ -54,7 +54,7 @@ def distinct_vectors(encode: Encode, *lists: Sequence[str]) -> tuple[np.ndarray,
 
 def number_sentences(*lists: Iterable[str]) -> tuple[list[str], list[list[int]]]:
     """Return the distinct sentences of all lists, and each list as numbers of these."""
-    numbers: dict[str, int] = {}
+    numbers = {}
     rows = [
         [numbers.setdefault(sentence, len(numbers)) for sentence in sentences]
         for sentences in lists

@@ -2,14 +2,13 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from workbench.checkpoints import EncodingSpec, find_checkpoint
+from workbench.checkpoints import EncodingSpec, commit_on_hub, find_checkpoint
 from workbench.config import BaselineConfig
 from workbench.data import (
     AVERAGES,
@@ -165,15 +164,16 @@ def evaluate_model(config: BaselineConfig, runs_root: AnyPath = "runs") -> Run:
 def _require_same_commit(config: BaselineConfig, finished: Run) -> None:
     """Raise RunError if a repository of the hub has other files than those that were evaluated."""
     source = finished.facts().get("source") or ""
-    if "hub:" not in source:
+    name, _, commit = source.partition("@")
+    if "hub:" not in name or commit == config.revision:
         return
-    with suppress(EncoderError):  # no network: the recorded scores are those that can be had
-        found = find_checkpoint(config.encoder, config.revision)
-        if found.source != source:
-            raise RunError(
-                f"{finished.path} has the scores of {source}, and the hub has {found.source} now; "
-                f"`workbench rm {finished.path}`, or set revision to that commit"
-            )
+    newest = commit_on_hub(config.encoder.removeprefix("st:"), config.revision)
+    # Without a network the recorded scores are those that can be had.
+    if newest not in ("", commit):
+        raise RunError(
+            f"{finished.path} has the scores of {source}, and the hub has commit {newest} now; "
+            f"`workbench rm {finished.path}`, or set revision to one of them"
+        )
 
 
 def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None) -> Any:
@@ -195,6 +195,8 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
         return TfIdf(sentences or [], words=config.words)
     checkpoint = find_checkpoint(config.encoder, config.revision)
     spec = checkpoint.spec(config.pooling)
+    if checkpoint.kind != "transformer" and config.precision not in ("auto", "fp32"):
+        raise EncoderError(f"{config.encoder} computes in fp32: leave out precision")
     if spec is None:
         LOG.warning("%s names no pooling: [CLS] is taken; set pooling", config.encoder)
         spec = EncodingSpec("cls")

@@ -47,9 +47,10 @@ class Composition:
             )
         self.config = config
         self.encoder = encoder
-        is_composed = config.compose != "none"
         # avg, sum and concat_halves have no weights (CompCSE table 3).
-        is_projected = is_composed and is_read and config.aggregation not in COMPOSITIONS
+        is_projected = (
+            is_read and config.compose != "none" and config.aggregation not in COMPOSITIONS
+        )
         self.projection = Projection(width, config) if is_projected else None
         self.texts_per_row = 1 + config.parts  # the anchor, then its parts
         whole = [0]
@@ -154,9 +155,8 @@ class Composition:
         of_spans = chain.from_iterable((span.anchor, *span.parts) for span in spans)
         # The paper says tokens; its published files are cut between words.
         if config.partition == "tokens":
-            tokenizer = self.encoder.tokenizer
             rows = chain(self._split_tokens(sentences, config.parts), self._split_tokens(of_spans))
-            return TokenRows.gather(rows, tokenizer.pad_token_id)
+            return TokenRows.gather(rows, self.encoder.tokenizer.pad_token_id)
         of_sentences = chain.from_iterable(
             (text, *split_words(text, config.parts)) for text in sentences
         )

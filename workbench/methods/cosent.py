@@ -63,7 +63,7 @@ class CoSENT(Method):
     def __init__(self, config: CoSENTConfig) -> None:
         super().__init__(config)
         self.pairwise = config.architecture == "cross-encoder"
-        self.classifier: PairClassifier | None = None
+        self.classifier = None
 
     def load_start(self, **options: Any) -> Encoder:
         if self.config.architecture != "cross-encoder":

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -11,6 +10,7 @@ from torch.nn import functional
 
 from workbench.encoder import Encoder, load_mlm_head
 from workbench.errors import EncoderError
+from workbench.files import Facts
 from workbench.losses import full_precision
 
 _NOT_CHOSEN = -100
@@ -40,7 +40,7 @@ class MaskedLanguageModel(nn.Module):
         self.vocabulary = len(tokenizer)
         self.special = torch.tensor(tokenizer.all_special_ids)
 
-    def mask(self, words: Int[Tensor, "n l"], *, static: bool = False) -> dict[str, Any]:
+    def mask(self, words: Int[Tensor, "n l"], *, static: bool = False) -> Facts:
         """Replace chosen words, and say which.
 
         Returns "masked", the ids with chosen words replaced; "chosen" [n, l]; and "counts", how
@@ -61,9 +61,7 @@ class MaskedLanguageModel(nn.Module):
             counts = [min(rounded, chosen.numel())]
         return {"masked": ids, "chosen": chosen, "counts": counts}
 
-    def forward(
-        self, read: Callable[[dict[str, Any]], Tensor], batch: dict[str, Any]
-    ) -> Float[Tensor, "1 2"]:
+    def forward(self, read: Callable[[Facts], Tensor], batch: Facts) -> Float[Tensor, "1 2"]:
         """Return the sum of the chosen words' losses, and their number.
 
         `read` returns the states of tokens.

@@ -59,7 +59,7 @@ class Mixed(RankMethod):
         self.teacher_lists = lists
         self.composition = Composition(config, self.encoder, is_read=config.uses_scores)
         self.projection = self.composition.projection  # so that its weights are trained and saved
-        self.gold: Tensor | None = None  # of each pair, if CoSENT reads it
+        self.gold = None  # of each pair, if CoSENT reads it
 
     def prepare(self, data: Any) -> None:
         if self.config.cosent:

@@ -20,7 +20,7 @@ class RankDistillation:
 
     def __init__(self, config: RankEncoderConfig) -> None:
         self.config = config
-        self.corpus: list[str] = []
+        self.corpus = []
         self.inputs: Inputs = {}
 
     def prepare(self, data: Sentences, sentences: list[str], device: torch.device) -> None:
@@ -104,10 +104,10 @@ def find_e1(config: RankEncoderConfig) -> tuple[str, Facts]:
         [config_of_e1] = config.runs_needed
         folder = run_path(config_of_e1, config.base_root)
         if not is_finished(folder):
-            command = f"workbench run {name} --profile {config.base_profile} --seed {config.seed}"
             raise EncoderError(
-                f"E1 is the run {folder}, which is missing or not finished; "
-                f"run `{command} --runs {config.base_root}`"
+                f"E1 is the run {folder}, which is missing or not finished; run `workbench run "
+                f"{name} --profile {config.base_profile} --seed {config.seed} --runs "
+                f"{config.base_root}`"
             )
         name = str(folder)
     reading = {

@@ -37,7 +37,7 @@ class RankMethod(ContrastiveMethod):
         super().__init__(config, head_is_read=head_is_read)
         self.saves_corpus = saves_corpus
         self.ranks = RankDistillation(config)
-        self._mixture: RankMixture | None = None
+        self._mixture = None
         # A step makes the embedded corpus stale, and so does loading weights, such as those of the
         # best step.
         self.register_forward_pre_hook(self._drop_mixture)

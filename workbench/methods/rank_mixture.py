@@ -93,7 +93,7 @@ class RankMixture:
         self.weight = weight
         self.batch_size = batch_size
         self.corpus = Corpus(embed(list(corpus), batch_size).to(device))
-        self.root: Tensor | None = None
+        self.root = None
         if similarity == "gaussian":
             # The symmetric root of the covariance C: (C^(1/2) a) . (C^(1/2) b) = a' C b.
             covariance = corpus_covariance(self.corpus.rows)

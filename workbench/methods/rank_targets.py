@@ -118,8 +118,12 @@ def draw_corpus(data: Sentences, size: int, seed: int) -> list[str]:
             "need at least 2"
         )
     if size > len(distinct):
-        text = "corpus_size is %d; %s has %d distinct sentences: all are taken"
-        LOG.warning(text, size, data.name, len(distinct))
+        LOG.warning(
+            "corpus_size is %d; %s has %d distinct sentences: all are taken",
+            size,
+            data.name,
+            len(distinct),
+        )
         size = len(distinct)
     return [distinct[row] for row in draw_rows(len(distinct), size, seed)]
 

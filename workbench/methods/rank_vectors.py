@@ -88,7 +88,7 @@ class Corpus:
     def __init__(self, rows: Embeddings) -> None:
         _require_corpus(len(rows))
         self.rows = widen(rows.detach()).contiguous()
-        first: dict[bytes, int] = {}
+        first = {}  # row -> its first place
         columns = []
         # Whole rows as keys: for this moment as much memory again as the corpus has.
         for place, row in enumerate(self.rows.cpu().numpy()):

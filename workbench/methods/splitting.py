@@ -166,8 +166,7 @@ def read_spans(path: str | Path, sentences: Sequence[str]) -> list[Spans]:
     DataError with the line."""
     table = read_table(Path(path))
     is_numbered = "anchor" not in table.columns
-    first_column = "row" if is_numbered else "anchor"
-    names = (first_column, "left", "right")
+    names = ("row" if is_numbered else "anchor", "left", "right")
     table.require({name: name for name in names})
     texts = [table.columns[name] for name in names]
     spans = []
@@ -177,9 +176,9 @@ def read_spans(path: str | Path, sentences: Sequence[str]) -> list[Spans]:
         # `row` counts from 0, as the published files of spans do.
         if is_numbered:
             if not (first.isdecimal() and int(first) < len(sentences)):
-                last = len(sentences) - 1
                 raise DataError(
-                    f"{at}: row is {first!r}; the training set has the rows 0 to {last}"
+                    f"{at}: row is {first!r}; the training set has the rows 0 to "
+                    f"{len(sentences) - 1}"
                 )
             anchor = sentences[int(first)]
         for name, text in (("anchor", anchor), ("left", left), ("right", right)):

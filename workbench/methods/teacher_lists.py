@@ -33,7 +33,7 @@ class TeacherLists:
 
     def __init__(self, config: RankCSEConfig) -> None:
         self.config = config
-        self.embeddings: list[np.ndarray] = []  # of each teacher, a row per training sentence
+        self.embeddings = []  # of each teacher, a row per training sentence
         self.inputs: Inputs = {}
 
     def prepare(self, sentences: list[str]) -> None:

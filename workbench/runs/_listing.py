@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pandas as pd
@@ -290,7 +291,7 @@ def find_run(name: str, root: AnyPath = "runs") -> Run:
     if len(near) != 1:
         raise RunError(
             f"{len(near)} runs under {root} begin with {name!r}; list them with "
-            f"`workbench runs --runs {root}`"
+            f"`workbench runs --runs {quote(str(root))}`"
         )
     return Run(near[0])
 

@@ -152,7 +152,7 @@ class Run:
             raise RunError(
                 f"{self.path} is no run: it has no config.json; list the runs with `workbench runs`"
             )
-        self._lock: filelock.BaseFileLock | None = None
+        self._lock = None
 
     @classmethod
     def open(cls, config: RunConfig, runs_root: AnyPath = "runs") -> "Run":
@@ -313,7 +313,10 @@ class Run:
             path = self.path / name
             if path.is_file():
                 files[name] = {"sha256": file_checksum(path)}
-        self.record(trained=True, stopped=stopped, files=files)
+        # A run that it learned from may have been trained after this one was opened.
+        contents = _contents_here(self.config, self.path.parents[1])
+        contents |= self.facts().get("contents", {})
+        self.record(trained=True, stopped=stopped, files=files, contents=contents)
 
     def write_evaluation(
         self, metrics: Facts, scores: pd.DataFrame, rankings: pd.DataFrame, stage: str = ""

@@ -160,7 +160,7 @@ def plan_cells(
 
     grids: Method -> setting -> its values.
     """
-    cells: dict[str, Cell] = {}
+    cells = {}  # path -> cell
     unused = list(without)
 
     def add_cell(config: TrainingConfig, title: str) -> str:

@@ -184,8 +184,9 @@ def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, st
     workers = own_gpus[: jobs or None] or [{}] * (jobs or 1)
     # More threads than cores would slow all cells down.
     share = max(1, joblib.cpu_count() // (len(workers) * size))
-    threads = os.environ.get("OMP_NUM_THREADS", str(share))
-    shared = {"OMP_NUM_THREADS": threads, "RAYON_NUM_THREADS": threads}  # of torch, of tokenizers
+    # Of torch and of tokenizers.
+    names = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")
+    shared = {name: os.environ.get(name, str(share)) for name in names}
     return [worker | shared for worker in workers]
 
 

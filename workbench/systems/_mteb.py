@@ -44,7 +44,7 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
         DataError: A file is damaged, two have scores of one system for the same pairs, or no file
             has scores of known pairs.
     """
-    root = Path(path)
+    root = Path(path).absolute()
     files = sorted(root.rglob(f"[!.]*{_ENDING}")) if root.is_dir() else [root]
     parts: dict[Any, Facts] = defaultdict(dict)  # task, subset, split -> system -> predictions
     for file in files:
@@ -106,7 +106,14 @@ def _score_part(systems: Facts, gold: Any) -> SystemScores:
     if not keys:
         if isinstance(gold, Pairs):
             raise DataError("they are rankings, whose gold is judgements and not pairs")
-        return judge_runs({name: _as_run(own) for name, own in systems.items()}, gold)
+        found = judge_runs({name: _as_run(own) for name, own in systems.items()}, gold)
+        selves = sum(query in own[query] for own in systems.values() for query in own)
+        if selves:
+            found.notes.append(
+                f"{selves} queries retrieve the document of their own name; mteb leaves it out of "
+                "tasks with ignore_identical_ids, so remove it from the file to have mteb's number"
+            )
+        return found
     pairs = gold if isinstance(gold, Pairs) else load_pairs(gold)
     reports = {
         name: [report_pairs({pairs.name: (pairs, own.get(keys[0], []))})]
@@ -118,7 +125,10 @@ def _score_part(systems: Facts, gold: Any) -> SystemScores:
 
 def _as_run(rankings: Facts) -> Any:
     queries = {query: pd.Series(scores, dtype=float) for query, scores in rankings.items()}
-    return pd.concat(queries, names=RUN_INDEX)
+    run = pd.concat(queries, names=RUN_INDEX)
+    if run.isna().any():
+        raise ValueError("a score is not finite")
+    return run
 
 
 def write_mteb(run: Run, folder: str | Path) -> list[Path]:

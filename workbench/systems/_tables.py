@@ -44,7 +44,7 @@ _ANY_SYSTEM = re.compile(r"score|sim(ilarity)?(score)?|pred(ict\w+)?|cos\w*|syst
 _KEYS = (_ID, _TEXTS, _GOLD) = range(3)
 _OTHER = 3
 # A .txt holds sentences, or is a run file.
-_ENDINGS = tuple(ending for ending in OWN_FILES if ".txt" not in ending)
+_ENDINGS = tuple(ending for ending in OWN_FILES if ".txt" not in ending.lower())
 
 
 def score_files(source: AnyPath) -> list[Path]:
@@ -52,7 +52,7 @@ def score_files(source: AnyPath) -> list[Path]:
 
     There is none in a folder that has folders or JSON, as those of runs and of encoders have."""
     path = Path(source)
-    if path.name.endswith(_ENDINGS):
+    if path.name.lower().endswith(_ENDINGS):
         return [path]
     if any(path.glob("[!.]*/")) or any(path.glob("[!.]*.json")):
         return []

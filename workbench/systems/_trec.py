@@ -155,7 +155,7 @@ def write_trec(source: Any, folder: AnyPath) -> list[Path]:
         folder: Created if it is missing.
 
     Raises:
-        DataError: There are no rankings, or the folder has other judgements of the suite.
+        DataError: There are no rankings, or a file of the folder has other lines.
     """
     table = extract_table(source, "rankings")
     if table.empty:
@@ -184,7 +184,7 @@ def write_trec(source: Any, folder: AnyPath) -> list[Path]:
     }
     for path, text in texts.items():
         # Judgements may be a user's own, with more in them, and scores those of another report.
-        if path.exists() and path.read_text(encoding="utf-8") != text:
+        if path.exists() and path.read_bytes() != text.encode():
             raise DataError(f"{path} exists and has other lines; give another folder")
     place.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():

@@ -27,10 +27,6 @@ from workbench.training._state import State
 from workbench.training._step import Recorder, TrainingStep, choose_recorder
 
 _MIN_STEPS = 30  # fewer cause a warning
-_TOO_SHORT = (
-    "%d steps with %d evaluation(s) on dev are too few to learn from; raise epochs, or lower "
-    "batch_size"
-)
 
 
 @steady_stdout()  # a closed pipe or a full disk ends the lines of progress alone
@@ -72,6 +68,8 @@ def fit(
         inputs["dev"] = dev.source, dev.checksum
     if run and run_path(run.config, ".") != run_path(method.config, "."):
         raise RunError(f"{run.path} has other settings than the method; Run.open(method.config)")
+    if run and run.facts().get("digest") not in (None, method.config.digest()):
+        raise RunError(f"{run.path}: a file of its settings was changed since the run was opened")
     if run and process_rank() == 0:
         run.record(inputs)
     if dev is not None and len(np.unique(dev.gold)) < 2:
@@ -135,7 +133,12 @@ def _fit_here(
             print(config.recipe, flush=True)
         times = math.ceil(plan.steps / config.eval_steps) if dev is not None else 0
         if step == 0 and plan.rank == 0 and (plan.steps < _MIN_STEPS or times == 1):
-            LOG.warning(_TOO_SHORT, plan.steps, times)
+            LOG.warning(
+                "%d steps with %d evaluation(s) on dev are too few to learn from; raise epochs, or "
+                "lower batch_size",
+                plan.steps,
+                times,
+            )
         with open_tracker(config, saved_run) as trackers:
             progress = [Progress(step, plan.steps)] if prints else []
             record = Record(method, dev, folder, rows, [*progress, *trackers, *callbacks])
@@ -172,8 +175,9 @@ def _record_hardware(run: Run, method: Method, step: int, steps_run: str) -> Non
         "steps_run": steps_run,
     }
     facts = run.facts()
-    before = {name: facts.get(name) for name in hardware}
-    if step and before != hardware:
+    # An earlier version may not have recorded all of these.
+    before = {name: facts[name] for name in hardware if name in facts}
+    if step and hardware | before != hardware:
         LOG.warning(
             "%s goes on at step %d with %s, before with %s: not bit for bit the same training",
             run.path,

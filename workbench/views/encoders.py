@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from workbench.checkpoints import encoder_folder
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import RunError
@@ -176,20 +175,37 @@ class StartingEncoder:
     path: Path
 
     def load(self, *, trained: bool = False) -> Any:
-        """Return the `Encoder`, loaded as the run did; of a trained run its method, as it ended."""
+        """Return the `Encoder`, loaded as the run did; of a trained run its method, as it ended.
+
+        Raises RunError if the encoder has changed since."""
         from workbench.evaluation import load_baseline
         from workbench.methods import METHODS
 
         # Not as the run computed: here one sentence is compared with itself without a word.
-        update = {"precision": "fp32", "device": "auto"}
-        config: Any = Run(self.path).config.model_copy(update=update)
+        update: Facts = {"precision": "fp32", "device": "auto"}
+        folder = self.path / "encoder"
+        if trained:  # in the place of its start, which may be gone
+            update |= {"encoder": str(folder), "start": "backbone", "revisions": {}}
+        run = Run(self.path)
+        facts = run.facts()
+        config: Any = run.config.model_copy(update=update)
         if config.method in METHODS:
             method = METHODS[config.method](config)
-            if not trained:
-                return method.encoder
-            method.restore(encoder_folder(self.path))
-            return method
-        return load_baseline(config)
+            if trained:
+                method.restore(folder)
+                return method
+            model = method.encoder
+            recorded = facts.get("inputs", {}).get("encoder", {}).get("sha256")
+            is_same = recorded in (None, method.starting_weights)
+        else:
+            model = load_baseline(config)
+            # The source has the commit of a repository, the digest the content of a folder.
+            source = getattr(getattr(model, "encoder", model), "source", None)
+            is_same = facts.get("source") in (None, source)
+            is_same &= facts.get("digest") in (None, run.config.digest())
+        if not is_same:
+            raise RunError(f"{self.path}: {config.encoder} has changed since; restore it")
+        return model
 
 
 @_without_lengths()

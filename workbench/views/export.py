@@ -15,8 +15,11 @@ from workbench.files import HOME, atomic_write
 from workbench.views._plot import figure_text
 from workbench.views._style import render
 
-# After code and escaped signs, which are passed over; an equation has no empty line.
-_EQUATION = re.compile(r"(?s)(?:(`+).+?\1|\\.)|(\$\$?)((?:(?!\n\s*\n)[^$])+)\2")
+# After blocks of code, code and escaped signs, which are passed over; without an empty line.
+_EQUATION = re.compile(
+    r"""(?msx) ^(`{3,}|~{3,}).+?^\1 | (`+)(?:(?!\n\s*\n).)+?\2 | \\.
+    | (\$\$?)((?:(?!\n\s*\n)(?:\\.|[^$\\]))+)\3"""
+)
 _DISPLAYS = {"$": "inline", "$$": "block"}
 _FIGURE = "application/vnd.plotly.v1+json"
 # Tables and figures before a widget's own view, which a page could only draw with a network.
@@ -77,7 +80,7 @@ def notebook_html(content: Any, template: str = "lab") -> str:
 
     def mathml(equation: re.Match[str]) -> str:
         with suppress(Exception):  # an equation that is not right, or none, stays as it is
-            return convert(equation[3], display=_DISPLAYS[equation[2]])
+            return convert(equation[4], display=_DISPLAYS[equation[3]])
         return equation[0]
 
     content.metadata.pop("widgets", None)  # widgets have a view in HTML, too

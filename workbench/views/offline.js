@@ -4,7 +4,7 @@ const [query, targets, status] = ["query", "targets", "status"].map((id) => docu
 const known = encoders.map(() => new Map()), pause = () => new Promise((resume) => setTimeout(resume));
 const ranking = document.getElementById("ranking"), charts = document.getElementById("lines");
 const vote = new Vote(() => show());
-const SHOWN = 50; // targets in the table, the nearest by the first encoder; all have ranks
+const SHOWN = 50; // targets in the table, the first by your order or the first encoder; all have ranks
 const noted = new Map(); // sentence -> what the vectors do not tell of it
 let latest = 0;
 
@@ -72,7 +72,7 @@ async function rank() {
   table.className = "ranks";
   head.append(cell("th", "target"), ...(isCompared ? [cell("th", "you")] : []), ...encoders.map((encoder) => cell("th", encoder.label)));
   const ranks = encoders.map((_, which) => ranksOf(rows.map(({ cosines }) => cosines[which])));
-  for (const [row, { line, cosines }] of rows.slice(0, SHOWN).entries()) {
+  for (const { line, cosines } of rows.slice(0, SHOWN)) {
     const text = cell("td", line);
     text.append(Object.assign(document.createElement("small"), { textContent: notesOf(line) }));
     const own = vote.place(line), cells = cosines.map((one, i) => cell("td", ranks[i].get(one), written(one)));

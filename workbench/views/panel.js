@@ -39,7 +39,7 @@ function render({ model, el }) {
   };
   const redraw = () => {
     // Of several views of one widget only that in which a reader acted moves the page.
-    const isHere = el.closest(".jp-OutputArea-child, .cell-output, body").contains(document.activeElement);
+    const isHere = el.closest(".jp-OutputArea-child, .cell-output, body")?.contains(document.activeElement);
     draw();
     if (model.get("scrolls") && el.innerHTML && isHere) el.scrollIntoView({ block: "nearest" });
   };
@@ -56,7 +56,9 @@ function render({ model, el }) {
     const inRow = target.closest("tr")?.querySelectorAll("button") ?? [];
     const only = inRow.length === 1 ? inRow[0] : null;
     const button = target.closest("button") ?? target.closest("td")?.querySelector("button") ?? only;
-    if (button && !target.closest("summary")) model.send(button.value);
+    if (!button || target.closest("summary")) return;
+    button.focus({ preventScroll: true }); // the reader is in this view
+    model.send(button.value);
   });
   el.addEventListener("keydown", (event) => event.stopPropagation()); // JupyterLab's notebook would take Enter
   model.on("change:html", redraw);

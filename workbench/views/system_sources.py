@@ -115,7 +115,9 @@ def read_systems(
         if name in tables[:1]:
             parts[label] = read_score_file(tables, on=first_on, columns=columns)
         elif name in trec[:1]:
-            parts[label] = _read_trec(trec, first_on)
+            # Each file of judgements is a suite; pairs judge no run.
+            judgements = on if is_judged else [None]
+            parts[label] = join_systems(_read_trec(trec, one) for one in judgements)
         elif name in tables or name in trec:
             continue
         elif any(Path(name).rglob(_PREDICTIONS)):
@@ -272,14 +274,16 @@ def runs_by_seed(label: str, rows: list[Any]) -> list[Run]:
     """Return the runs of a label by seed.
 
     Raises DataError if they read different data. RankEncoder's E1 (its role is "base") and the
-    start ("encoder") may differ by seed: they are no data.
+    start ("encoder") may be others for each seed, but not one name with another content.
     """
     checksums = defaultdict(set)
     for row in rows:
         for role, source in row["facts"].get("inputs", {}).items():
-            checksums[role].add(source["sha256"])
-    several = {role for role, values in checksums.items() if len(values) > 1}
-    if different := ", ".join(sorted(several - {"base", "encoder"})):
+            is_encoder = role in ("base", "encoder")
+            name = source["source"].partition("@")[0] if is_encoder else role
+            checksums[name].add(source["sha256"])
+    several = [role for role, values in checksums.items() if len(values) > 1]
+    if different := ", ".join(sorted(several)):
         raise DataError(f"{label}: runs of different {different} have no mean; pass another folder")
     paths = [row["path"] for row in sorted(rows, key=lambda row: row["seed"])]
     return [Run(path) for path in paths if run_tables.read_or_warn(path, Run.scores) is not None]
