@@ -34,7 +34,6 @@ from workbench.metrics import (
 from workbench.printing import LOG
 from workbench.runs import AnyPath, Run, finished_run
 
-_AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets have
 # Roles of inputs that are not suites; a suite of such a name is recorded as "suite dev".
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")
 Suites = Mapping[str, Pairs | TransferTask]
@@ -118,7 +117,8 @@ def _score_suites(model: Any, data: Suites, how: str, classifier: Classifier) ->
     for average, names in AVERAGES.items():
         if {*names} <= metrics.keys():
             means = {}
-            for measure in _AVERAGED:
+            # Those that all seven sets have.
+            for measure in ("spearman", "kcc", "ndcg", "accuracy"):
                 values = [metrics[name].get(measure) for name in names]
                 if None not in values:
                     means[measure] = float(np.mean(values))
