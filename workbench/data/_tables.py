@@ -376,7 +376,7 @@ def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, 
         if len(record) > width:
             raise DataError(
                 f"{path}: Expected {width} fields in line {line}, saw {len(record)}; put a field "
-                f"that has {delimiter!r} in quotes"
+                f"that has {delimiter!r} in quotes, or give the file a header with all columns"
             )
     if width > 1:  # a blank line is a row of a single column only
         records = {line: record for line, record in records.items() if any(record)}
