@@ -32,7 +32,7 @@ from methods import fill_placeholder, trained_run
 
 from workbench import METHODS, Encoder, evaluate, load_dev, load_pairs, load_training
 from workbench.config import CONFIGS, SEVEN_STS, TrainingConfig
-from workbench.files import atomic_write, project_path
+from workbench.files import project_path, write_text
 from workbench.methods.rank_mixture import RankMixture
 from workbench.methods.rankencoder import RankEncoder
 from workbench.metrics import alignment, bootstrap_values, similar_third, spearman, uniformity
@@ -366,8 +366,7 @@ def add_row(results: Path, row: dict[str, Any]) -> None:
         if results.is_file():
             table = pd.concat([pd.read_csv(results), table], ignore_index=True)
         columns = sorted(table.columns, key=lambda name: name == "resampled")
-        with atomic_write(results) as file:
-            table[columns].to_csv(file, index=False)
+        write_text(results, table[columns].to_csv(index=False))
 
 
 def record(row: dict[str, Any]) -> None:

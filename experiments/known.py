@@ -22,7 +22,7 @@ from sentence_transformers import SentenceTransformer
 from workbench import Encoder
 from workbench.config import SEVEN_STS
 from workbench.data import load_pairs
-from workbench.files import atomic_write, project_path
+from workbench.files import project_path, write_text
 from workbench.metrics import spearman
 
 RESULTS = project_path("data") / "known.csv"
@@ -112,8 +112,7 @@ def record(encoder: str, numbers: str, scores: dict[str, float]) -> None:
         place = int(is_same.argmax()) if is_same.any() else len(others)
         others = others[~is_same]
         table = pd.concat([others[:place], table, others[place:]], ignore_index=True)
-    with atomic_write(RESULTS) as file:
-        table.round(5).to_csv(file, index=False)
+    write_text(RESULTS, table.round(5).to_csv(index=False))
 
 
 def main() -> None:

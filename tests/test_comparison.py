@@ -511,6 +511,16 @@ def test_runs_of_other_data_are_not_averaged(tmp_path: Path):
         views.compare_systems(tmp_path, samples=5)
 
 
+def test_texts_of_a_suite_that_differ_between_runs_are_noted(tmp_path: Path):
+    for temperature in (0.05, 0.1):
+        config = SimCSEConfig.from_parameters("demo", 0, {"temperature": temperature})
+        run = write_run(tmp_path, config, 1.0)
+        (suite,) = run.metrics()
+        run.record({suite: ("mine.csv", str(temperature))})
+    notes = views.compare_systems(tmp_path, samples=5).notes
+    assert f"{suite}: runs read it with other texts, though with this gold" in notes
+
+
 def test_seeds_may_begin_with_encoders_of_their_own_but_not_with_two_of_one_name(tmp_path: Path):
     for seed in (0, 1):
         run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", seed, {}), 1.0)

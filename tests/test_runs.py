@@ -18,7 +18,7 @@ import workbench
 from workbench import views
 from workbench.config import RankEncoderConfig, SimCSEConfig
 from workbench.errors import BusyError, RunError
-from workbench.files import HOME, atomic_path, atomic_write, file_checksum, write_json
+from workbench.files import HOME, atomic_path, file_checksum, write_json, write_text
 from workbench.metrics import metrics_table
 from workbench.runs import Run, finished_run, held_lock, list_runs, lock_run, short_value
 from workbench.runs._run import checkout_commit
@@ -223,12 +223,12 @@ def test_an_interrupted_run_keeps_on_record_how_it_began(tmp_path: Path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from workbench.files import atomic_path, atomic_write
+from workbench.files import atomic_path
 run, when = Path(sys.argv[1]), sys.argv[2]
 def kill(*_): os.kill(os.getpid(), signal.SIGKILL)
 if when == "table":
-    with atomic_write(run / "history.csv") as file:
-        file.write("half")
+    with atomic_path(run / "history.csv") as new:
+        new.write_text("half")
         kill()
 rename = Path.rename
 if when == "swap":
@@ -252,8 +252,7 @@ def test_what_a_kill_left_half_written_is_gone_when_the_run_goes_on(tmp_path: Pa
     assert done.returncode == -9
     assert sorted(run.path.rglob("*")) != kept
     Run.open(config(), tmp_path)
-    with atomic_write(run.path / "history.csv") as file:
-        file.write("step\n0\n")
+    write_text(run.path / "history.csv", "step\n0\n")
     assert sorted(run.path.rglob("*")) == kept
     assert (run.path / "encoder" / "config.json").read_text() == "old"
 

@@ -283,7 +283,7 @@ def test_two_sources_of_one_system_join_their_suites_and_not_twice_the_same(pair
     joined = join_systems([first, second])
     assert joined.suites == ["mine", "other"]
     assert len(joined.reports["a"][0].scores) == 120
-    with pytest.raises(DataError, match="two sources have scores of a on mine; rename"):
+    with pytest.raises(DataError, match="two parts of one, have scores of a on mine; rename"):
         join_systems([first, systems_of(pairs, a=noisy(pairs, 2.0))])
 
 

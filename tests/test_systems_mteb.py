@@ -102,8 +102,14 @@ def test_each_part_with_as_many_scores_is_read_and_each_other_is_named(gold: Pat
 
 
 def test_two_tasks_for_the_same_gold_are_refused(gold: Path):
-    with pytest.raises(DataError, match=r"two sources have scores of .* on one; .*path of one"):
+    with pytest.raises(DataError, match=r"two parts of one, have scores of .* on one; .*path of a"):
         read_mteb(WRITTEN / "letters-16", on=gold)
+
+
+def test_a_file_of_predictions_can_be_named_alone(gold: Path):
+    file = WRITTEN / "letters-16" / "OneSTS_predictions.json"
+    found = compare_systems([str(file)], [str(gold)], samples=5)
+    assert len(found.scores.reports) == 1
 
 
 def test_two_files_of_one_task_and_system_are_refused(gold: Path, tmp_path: Path):

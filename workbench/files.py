@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import platformdirs
 from pydantic_core import to_json
@@ -111,11 +111,10 @@ def _has_same_files(folder: Path, other: Path) -> bool:
     return not any(differing)
 
 
-@contextmanager
-def atomic_write(target: Path) -> Iterator[TextIO]:
-    """Yield an open file of text (UTF-8) that becomes `target` if the block succeeds."""
-    with atomic_path(target) as new, new.open("w", encoding="utf-8", newline="") as file:
-        yield file
+def write_text(target: Path, text: str) -> None:
+    """Write a text (UTF-8) atomically, with its line ends as they are."""
+    with atomic_path(target) as new:
+        new.write_text(text, encoding="utf-8", newline="")
 
 
 def undo_write(target: Path) -> tuple[Path, Path]:
@@ -161,8 +160,7 @@ def json_text(content: Facts) -> str:
 
 def write_json(path: Path, content: Facts) -> None:
     """Write `json_text` atomically."""
-    with atomic_write(path) as file:
-        file.write(json_text(content))
+    write_text(path, json_text(content))
 
 
 @contextmanager

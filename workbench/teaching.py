@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from workbench.errors import first_problem
 from workbench.files import timestamp
 from workbench.metrics import metrics_table
 from workbench.printing import LOG
@@ -134,7 +135,7 @@ def _judge_value(answer: Any, expected: _Compute) -> str:
 
 
 def _in_one_line(problem: Exception) -> str:
-    return f"{type(problem).__name__}: {' '.join(str(problem).split())}"
+    return f"{type(problem).__name__}: {first_problem(problem)}"
 
 
 def _is_same(answer: Any, wrong: Any) -> bool:

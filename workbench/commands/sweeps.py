@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 import workbench
 from workbench.commands.options import Columns, Notebook, Runs, Words, overrides_of
 from workbench.commands.output import echo
-from workbench.errors import SettingError
+from workbench.errors import RunError, SettingError
 from workbench.files import Facts
 from workbench.printing import steady_stdout
 
@@ -108,7 +108,12 @@ def status(name: SweepName = "", runs: Runs = "runs") -> None:
         return
     chosen = workbench.sweeps.find_sweep(name, runs)
     print_cells(chosen)
-    if jobs := workbench.sweeps.queued(chosen):
+    try:
+        jobs = workbench.sweeps.queued(chosen)
+    except RunError as problem:  # such as on a laptop to which the runs were copied
+        echo(f"Slurm's queue is not known here: {problem}")
+        return
+    if jobs:
         echo(f"in Slurm's queue: {', '.join(sorted(jobs))}")
 
 

@@ -84,12 +84,10 @@ class RankCSEConfig(ContrastiveConfig):
     """folder of cached teacher embeddings; none: WORKBENCH_CACHE, or the user's cache"""
 
     @property
-    def after_mlp(self) -> tuple[bool, bool]:
-        """Whether the lists of the ranking loss, and of the consistency, follow the tanh layer."""
+    def compares_after_mlp(self) -> bool:
+        """Whether the lists of the consistency follow the tanh layer."""
         consistency = self.consistency_after_mlp
-        if consistency is None:
-            consistency = self.lists_after_mlp
-        return self.lists_after_mlp, consistency
+        return self.lists_after_mlp if consistency is None else consistency
 
     @property
     def dropout_views(self) -> bool:

@@ -295,9 +295,10 @@ def _read_table_of(entry: DataSet) -> tuple[Table, str]:
     source = f"{'bundled' if entry.bundled else 'local'} {root / entry.files[0]}"
     if len(tables) == 1:
         return tables[0], source
-    columns = {}
-    for name in tables[0].columns:
-        columns[name] = [text for table in tables for text in table.columns[name]]
+    columns = {
+        name: [text for table in tables for text in table.columns[name]]
+        for name in tables[0].columns
+    }
     checksum = _joint_checksum([table.checksum for table in tables])
     return Table(columns, entry.name, checksum), f"{source} and {len(tables) - 1} more"
 

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AttentionInterface, AttentionMaskInterface
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
@@ -226,9 +226,8 @@ def fast_dropout(module: nn.Module) -> nn.Module:
         for name, child in list(parent.named_children()):
             if type(child) is nn.Dropout:  # a subclass may drop otherwise
                 setattr(parent, name, CheapDropout(child.p, child.inplace).train(child.training))
-        config = getattr(parent, "config", None)
-        is_sdpa = getattr(config, "_attn_implementation", None) == "sdpa"
-        if is_sdpa and hasattr(parent, "set_attn_implementation"):
+        is_model = isinstance(parent, PreTrainedModel)
+        if is_model and parent.config._attn_implementation == "sdpa":
             parent.set_attn_implementation(ATTENTION)
     return module
 

@@ -156,7 +156,7 @@ class SentenceTransformerEncoder(FrozenEncoder):
         model = self.model
         tokenizer = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
         pipeline = tokenizer.to_str() if hasattr(tokenizer, "to_str") else repr(tokenizer)
-        prompt = (model.prompts or {}).get(model.default_prompt_name)
+        prompt = model.prompts.get(model.default_prompt_name)
         settings = [configuration_of(part.config) for part in model if hasattr(part, "config")]
         return [repr(model), prompt, pipeline, settings, model.truncate_dim]
 

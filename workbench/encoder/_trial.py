@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from workbench.checkpoints import USE_ST
-from workbench.errors import EncoderError
+from workbench.errors import EncoderError, first_problem
 
 # Kinds that need no trial at loading, because tests/test_encoder_trial.py has tried each. They take
 # as many tokens as their table of positions or their configuration says, and padding changes no
@@ -74,7 +74,7 @@ def refuse(problem: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # each kind of model fails in its own way
-        reason = " ".join(str(error).split())
+        reason = first_problem(error)
         # The cause may be at the end, behind the long path of a folder.
         if len(reason) > 2 * _SHOWN:
             reason = f"{reason[:_SHOWN]} … {reason[-_SHOWN:]}"

@@ -89,10 +89,11 @@ class Corpus:
         _require_corpus(len(rows))
         self.rows = widen(rows.detach()).contiguous()
         first = {}  # row -> its first place
-        columns = []
         # Whole rows as keys: for this moment as much memory again as the corpus has.
-        for place, row in enumerate(self.rows.cpu().numpy()):
-            columns.append(first.setdefault(row.tobytes(), place))
+        columns = [
+            first.setdefault(row.tobytes(), place)
+            for place, row in enumerate(self.rows.cpu().numpy())
+        ]
         self.distinct = len(first)
         self._columns = torch.tensor(columns, device=rows.device)
 

@@ -75,11 +75,11 @@ class TeacherLists:
         return self._mean_scores([gather_rows(rows.float()) for rows in taken])
 
     def _mean_scores(self, embeddings: list[Tensor]) -> SquareScores:
-        weighted = []
-        for alpha, vectors in zip(self.config.weights, embeddings, strict=True):
-            # RankCSE sec. 4.4 averages similarities and not vectors, so teachers may have any
-            # width.
-            weighted.append(alpha * losses.cosine_matrix(vectors, vectors))
+        # RankCSE sec. 4.4 averages similarities and not vectors, so teachers may have any width.
+        weighted = [
+            alpha * losses.cosine_matrix(vectors, vectors)
+            for alpha, vectors in zip(self.config.weights, embeddings, strict=True)
+        ]
         return torch.stack(weighted).sum(dim=0)
 
     @property
@@ -150,15 +150,14 @@ class TeacherLists:
         """
         config = self.config
         tau_1 = config.temperature
-        ranking_after_mlp, consistency_after_mlp = config.after_mlp
-        student = scores if ranking_after_mlp else below_head
+        student = scores if config.lists_after_mlp else below_head
         terms: Terms = {}
         if config.info_nce:
             terms["info_nce"] = losses.info_nce(scores, temperature=tau_1)
         if config.beta:
             is_js = config.consistency == "js"
             consistency = losses.js_consistency if is_js else losses.entropy_consistency
-            compared = scores if consistency_after_mlp else below_head
+            compared = scores if config.compares_after_mlp else below_head
             terms["consistency"] = config.beta * consistency(compared, temperature=tau_1)
         if config.gamma:
             teacher = self.teacher_scores(taken)
@@ -168,8 +167,8 @@ class TeacherLists:
             if method.head:
                 # The history gets the losses of the place that is not trained, to compare.
                 below = below_head.detach()
-                other = below if ranking_after_mlp else scores.detach()
-                place = "below" if ranking_after_mlp else "above"
+                other = below if config.lists_after_mlp else scores.detach()
+                place = "below" if config.lists_after_mlp else "above"
                 of_other = {f"{config.ranking}_{place}": self.ranking_loss(other, teacher)}
                 method.observe(info_nce_below=losses.info_nce(below, temperature=tau_1), **of_other)
         return terms
@@ -206,7 +205,6 @@ class TeacherLists:
     def reads_head(self) -> bool:
         """Return whether a term reads the scores after the train-only layer."""
         config = self.config
-        ranking_after_mlp, consistency_after_mlp = config.after_mlp
-        ranking = ranking_after_mlp and config.gamma
-        consistency = consistency_after_mlp and config.beta
+        ranking = config.lists_after_mlp and config.gamma
+        consistency = config.compares_after_mlp and config.beta
         return bool(config.info_nce or ranking or consistency)

@@ -25,7 +25,6 @@ from workbench.files import (
     PACKAGE,
     AnyPath,
     Facts,
-    atomic_write,
     checkpoint_checksum,
     file_checksum,
     json_text,
@@ -34,6 +33,7 @@ from workbench.files import (
     timestamp,
     undo_write,
     write_json,
+    write_text,
 )
 
 RunConfig = TrainingConfig | BaselineConfig
@@ -291,7 +291,7 @@ class Run:
         Its `attrs` say whether step 0 could be kept, "keep_start".
         """
         table = self._table("history.csv", "")
-        table.attrs["keep_start"] = self.facts().get("settings", {}).get("keep_start", False)
+        table.attrs["keep_start"] = self.facts()["settings"].get("keep_start", False)
         return table
 
     def watched(self) -> pd.DataFrame:
@@ -340,8 +340,7 @@ class Run:
             # Before the files: once metrics.json is there, their checksums are compared.
             self.record(files=files, **ended)
             for name, text in texts.items():
-                with atomic_write(folder / name) as file:
-                    file.write(text)
+                write_text(folder / name, text)
         if not stage:  # nothing needs the training state any more
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 

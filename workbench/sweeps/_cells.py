@@ -316,7 +316,7 @@ class Sweep:
 
 
 def open_sweep(
-    cells: list[Cell], runs_root: AnyPath, name: str, *, notebook: bool, dry: bool = False
+    cells: list[Cell], runs_root: AnyPath, name: str, *, notebook: bool, dry: bool
 ) -> Sweep:
     """Check the missing cells' settings and data; write the sweep, or open that of the same cells.
 

@@ -116,7 +116,7 @@ def sweep(
     return made
 
 
-def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
+def run_here(sweep: Sweep, *, jobs: int) -> None:
     """Run the missing cells except those that need a failed one.
 
     However this ends, its cells end too.
@@ -190,7 +190,7 @@ def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, st
     return [worker | shared for worker in workers]
 
 
-def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
+def submit(sweep: Sweep, resources: Slurm, *, at_once: int) -> None:
     """Submit the cells that are neither finished nor in the queue, those that others need first.
 
     Each stage is an array of jobs, which Slurm limits to MaxArraySize (often 1,001); `at_once` of

@@ -82,8 +82,8 @@ def _joined(name: str, first: list[Any], second: list[Any]) -> list[Report]:
         metrics, others = map(metrics_of, pair)
         if common := metrics.keys() & others.keys():
             raise DataError(
-                f"two sources have scores of {name} on {min(common)}; rename the system in one "
-                "of them, or give the path of one of their files"
+                f"two sources, or two parts of one, have scores of {name} on {min(common)}; rename "
+                "the system in one of them, or give the path of a file with one of them"
             )
         tables = [
             pd.concat([extract_table(one, kind) for one in pair], ignore_index=True)

@@ -16,7 +16,7 @@ from workbench.data import read_own, read_text
 from workbench.data._tables import to_number
 from workbench.errors import DataError, WorkbenchError
 from workbench.evaluation import RANKING_COLUMNS, Report, extract_table, ranking_metrics
-from workbench.files import atomic_write
+from workbench.files import write_text
 from workbench.metrics import retrieval_metrics
 from workbench.printing import LOG
 from workbench.runs import AnyPath
@@ -188,8 +188,7 @@ def write_trec(source: Any, folder: AnyPath) -> list[Path]:
             raise DataError(f"{path} exists and has other lines; give another folder")
     place.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
-        with atomic_write(path) as file:
-            file.write(text)
+        write_text(path, text)
     return list(files)
 
 

@@ -15,7 +15,7 @@ from workbench.config import CONFIGS
 from workbench.data import Pairs
 from workbench.errors import EncoderError, RunError
 from workbench.evaluation import dev_values
-from workbench.files import atomic_write, reraise_os_error
+from workbench.files import reraise_os_error, write_text
 from workbench.methods.base import Method, Terms
 from workbench.methods.distributed import process_rank
 from workbench.metrics import ranking_groups
@@ -197,8 +197,8 @@ class Record:
     def _write_table(self, name: str, table: pd.DataFrame) -> None:
         # Written whole and renamed into place, so that a kill never leaves half a line.
         path = self.folder / name
-        with reraise_os_error(path), atomic_write(path) as file:
-            table.to_csv(file, index=False)
+        with reraise_os_error(path):
+            write_text(path, table.to_csv(index=False))
 
     def save_encoder(self, note: str = "") -> None:
         """Save the encoder as it is now, with a card that ends in the note."""

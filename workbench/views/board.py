@@ -138,7 +138,6 @@ def board_page(path: str | Path, board: Board) -> Path:
     drawn = FigureRenderer().to_mimebundle(figure.to_dict())["text/html"]
     html = render(
         "board.html",
-        title="Board of the class",
         board=board,
         figure=script_html() + drawn,
         table_html=table_html,

@@ -11,7 +11,7 @@ from plotly.io import to_json
 from plotly.io.base_renderers import MimetypeRenderer
 from plotly.offline import get_plotlyjs
 
-from workbench.files import HOME, atomic_write
+from workbench.files import HOME, write_text
 from workbench.views._plot import figure_text
 from workbench.views._style import render
 
@@ -30,8 +30,7 @@ def write_page(path: str | Path, html: str) -> Path:
     """Write a page, whole or not at all, and return its path without "~"."""
     target = Path(path).expanduser()
     # Pages are shared: the user's folder is nobody else's business.
-    with atomic_write(target) as file:
-        file.write(re.sub(rf"{re.escape(HOME)}(?<=\w)\b", "~", html))
+    write_text(target, re.sub(rf"{re.escape(HOME)}(?<=\w)\b", "~", html))
     return target
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
-from workbench.files import Facts, atomic_write, reraise_os_error, set_name
+from workbench.files import Facts, reraise_os_error, set_name, write_text
 from workbench.metrics import average_ranks, spearman
 from workbench.views._style import read_part, render, shortened
 from workbench.views.encoders import Encoders, label_encoders, scores_of
@@ -122,9 +122,9 @@ class PairExplorer(Explorer):
                 "and name a .csv that does not exist yet"
             )
         columns = marked.filter(regex="^(pair_id|subset|sentence|gold|score: )")
-        with reraise_os_error(target, "another file"), atomic_write(target) as file:
-            scale = self._data.scale_text
-            columns.rename(columns={"gold": f"score ({scale})"}).to_csv(file, index=False)
+        table = columns.rename(columns={"gold": f"score ({self._data.scale_text})"})
+        with reraise_os_error(target, "another file"):
+            write_text(target, table.to_csv(index=False))
         return target
 
     def distances(self, a: str, b: str | None = None) -> np.ndarray:

@@ -138,9 +138,11 @@ def _compare_shares(
     reports_of = systems.reports
     if baseline not in reports_of:
         raise SettingError(unknown_name("system", baseline, reports_of, "among those compared"))
-    of_seeds = {}  # label -> [seeds, n, 3]
-    for label, reports in reports_of.items():
-        of_seeds[label] = np.stack([_shares(label, report, pairs) for report in reports])
+    # label -> [seeds, n, 3]
+    of_seeds = {
+        label: np.stack([_shares(label, report, pairs) for report in reports])
+        for label, reports in reports_of.items()
+    }
     everything = of_seeds.pop(baseline)
     shares = {baseline: everything.mean(axis=0)}
     bases = Shares()

@@ -277,18 +277,20 @@ def score_changes(run: Run, *, only_falls: bool = False) -> str:
 
     A score that was not measured before training is left out.
     """
-    changes = []
-    for suite, values in read_row(run.path)["metrics"].items():
-        changes.append((suite, values.get("start", math.nan), values["score"]))
+    changes = [
+        (suite, values.get("start", math.nan), values["score"])
+        for suite, values in read_row(run.path)["metrics"].items()
+    ]
     history = history_of(run)
     if "dev_spearman" in history:
         start = history["dev_spearman"].iloc[0]
         changes.append(("dev", start, kept_checkpoint(history)["dev_spearman"]))
     least_fall = _VISIBLE if only_falls else -math.inf
-    texts = []
-    for name, start, end in changes:
-        if start - end > least_fall:  # false for nan
-            texts.append(f"{name} {100 * start:.2f} -> {100 * end:.2f}")
+    texts = [
+        f"{name} {100 * start:.2f} -> {100 * end:.2f}"
+        for name, start, end in changes
+        if start - end > least_fall  # false for nan
+    ]
     return ", ".join(texts)
 
 

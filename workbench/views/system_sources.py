@@ -69,6 +69,12 @@ def compare_systems(
     # A folder of runs has no first system that anybody chose.
     if not baseline and sources and len(sources) == 1:
         baseline = run_tables.default_baseline(list(scores.reports))
+    reports = chain.from_iterable(scores.reports.values())
+    facts = [report.facts() for report in reports if isinstance(report, Run)]
+    for suite in scores.suites:
+        versions = {run_tables.suite_version(of_run, suite) for of_run in facts}
+        if len(versions - {""}) > 1:
+            scores.notes.append(f"{suite}: runs read it with other texts, though with this gold")
     suites = [set_name(name) for name in on if set_name(name) in scores.suites]
     return compare_scores(scores, suites=suites, baseline=baseline, samples=samples)
 
@@ -108,7 +114,9 @@ def read_systems(
     tables = [name for name in sources_of.values() if score_files(name)]
     files = chain.from_iterable(map(score_files, tables))
     require_in_one([*files, *on], columns or {})
-    trec = [name for name in sources_of.values() if name not in tables and Path(name).is_file()]
+    mteb = [name for name in sources_of.values() if Path(name).match(_PREDICTIONS)]
+    others = [name for name in sources_of.values() if name not in (*tables, *mteb)]
+    trec = [name for name in others if Path(name).is_file()]
     parts = {}
     encoders = {}
     for label, name in sources_of.items():
@@ -120,7 +128,7 @@ def read_systems(
             parts[label] = join_systems(_read_trec(trec, one) for one in judgements)
         elif name in tables or name in trec:
             continue
-        elif any(Path(name).rglob(_PREDICTIONS)):
+        elif name in mteb or any(Path(name).rglob(_PREDICTIONS)):
             gold = first_on
             if first_on and not is_judged:
                 gold = load_own_pairs(first_on, columns)
