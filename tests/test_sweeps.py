@@ -12,9 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 from written_runs import write_run
 
 from workbench import sweeps
+from workbench.commands.app import app
 from workbench.commands.options import overrides_of
 from workbench.commands.sweeps import read_words, start
 from workbench.config import SimCSEConfig
@@ -546,6 +548,19 @@ def test_after_cancel_the_same_cells_are_submitted_again(
     assert sweeps.cancel(made) == 2
     assert called[-1] == ("scancel", "7_0", "7_1")
     assert sweeps.queued(made) == {}
+
+
+def test_the_status_of_copied_runs_is_printed_where_there_is_no_slurm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    made = sweeps.sweep("simcse", seeds="0-1", runs_root=tmp_path, dry=True)
+    (made.folder / "slurm.json").write_text(json.dumps({"7_0": made.cells[0].path}))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    words = ["sweep", "status", made.name, "--runs", str(tmp_path)]
+    printed = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert printed.exit_code == 0
+    assert "2 waiting" in printed.stdout
+    assert "Slurm's queue is not known here: " in printed.stdout
 
 
 def test_flags_of_sbatch_are_true(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
