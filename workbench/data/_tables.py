@@ -164,7 +164,7 @@ def read_own(name: AnyPath) -> Table | None:
     table = _read_file(path, file_checksum(path))
     # Copies: whoever shuffles them must not change what is kept.
     copies = {name: [*cells] for name, cells in table.columns.items()}
-    return Table(**vars(table) | {"columns": copies})
+    return Table(**dict(vars(table), columns=copies))
 
 
 @lru_cache(maxsize=4)
