@@ -745,7 +745,7 @@ def test_what_is_loaded_may_be_shuffled_and_an_index_may_be_called_as_a_column(t
     assert load_sentences(path).sentences == ["one", "two", "three"]
     table = pd.DataFrame({"id": [1], "sentence1": ["a"], "sentence2": ["b"], "score": [1.0]})
     table.set_index("id", drop=False).to_parquet(tmp_path / "twice.parquet")
-    with pytest.raises(DataError, match="id"):
+    with pytest.raises(DataError, match="a column name is repeated"):
         load_pairs(tmp_path / "twice.parquet")
 
 

@@ -294,7 +294,7 @@ def test_dollars_are_equations_where_jupyterlab_has_them(tmp_path: Path):
         "A loss $x^2$, a price of \\$5 and \\$6, and `$HOME` of `$USER`.",
         "```\necho $A $B\n```",
         "One $ here.\n\nAnother $ there.",
-        "~~~\necho $C $D\n~~~",
+        "- A list\n\n  ~~~\n  echo $C $D\n\n  echo\n  ~~~",
         "A mark ` here.\n\nThe loss $y^2$.\n\nAnother ` there.",
         "$c = \\$5$ and $z$",
         "A mistake: $x^2^3$.",

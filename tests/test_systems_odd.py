@@ -69,7 +69,6 @@ READ: dict[str, tuple[dict[str, Content], dict[str, float], str]] = {
             "pid",
             "promptID",
             "id1",
-            "line",
             "__index_level_0__",
             "level_0",
         )

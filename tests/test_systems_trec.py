@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from workbench.commands.app import app
 from workbench.config import BaselineConfig
-from workbench.errors import DataError
+from workbench.errors import DataError, SettingError
 from workbench.evaluation import RANKING_COLUMNS, evaluate_model, ranking_metrics
 from workbench.metrics import RETRIEVAL, kendall, metrics_table, ndcg, retrieval_metrics
 from workbench.systems import compare_scores, join_systems, read_qrels, read_runs, write_trec
@@ -343,15 +343,16 @@ def test_run_files_are_compared_by_the_measures_of_retrieval(tmp_path: Path):
     assert "RR" not in next(found.tables())[1]
 
 
-def test_each_file_of_judgements_is_a_suite(tmp_path: Path):
+def test_judgements_of_two_collections_are_refused_together(tmp_path: Path):
     texts = ("q1 0 d1 1\nq1 0 d2 0\n", "q2 0 d1 0\nq2 0 d2 1\n")
     qrels = [tmp_path / name for name in ("dl19.qrels", "dl20.qrels")]
     for path, text in zip(qrels, texts, strict=True):
         path.write_text(text)
     run = tmp_path / "bm25.run"
     run.write_text("".join(f"{q} Q0 d{d} {d} {3 - d} bm25\n" for q in ("q1", "q2") for d in (1, 2)))
-    scores = read_systems([str(run)], list(map(str, qrels)))
-    assert scores.suites == ["dl19", "dl20"]
+    assert read_systems([str(run)], str(qrels[1])).suites == ["dl20"]
+    with pytest.raises(SettingError, match="compared one at a time"):
+        read_systems([str(run)], list(map(str, qrels)))
 
 
 def test_a_short_list_has_no_further_measures(tmp_path: Path):

@@ -32,15 +32,11 @@ AnyTeacher = Encoder | FrozenEncoder
 
 
 def find_teacher(
-    name: str,
-    *,
-    pooling: str | None = None,
-    template: str | None = None,
-    revision: str | None = None,
+    name: str, *, revision: str | None, **reading: Any
 ) -> tuple[Checkpoint, EncodingSpec]:
-    """Return the checkpoint called `name` and its spec, as `load_teacher` takes them."""
+    """Return the checkpoint called `name` and its spec, from the pooling and template given."""
     checkpoint = find_checkpoint(name, revision)
-    spec = checkpoint.spec(pooling, template)
+    spec = checkpoint.spec(**reading)
     # Static encoders and SentenceTransformer have a pooling of their own.
     if checkpoint.kind != "transformer":
         return checkpoint, EncodingSpec()

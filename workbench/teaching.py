@@ -76,14 +76,13 @@ def check_answer(
     """
     # The same inputs at each call: an answer is not right once and wrong the next time.
     generator = torch.Generator().manual_seed(0)
-    trials = []
-    for _ in range(_TRIALS):
-        trials.append(
-            [
-                torch.empty(shape, dtype=torch.float64).uniform_(-1, 1, generator=generator)
-                for shape in shapes
-            ]
-        )
+    trials = [
+        [
+            torch.empty(shape, dtype=torch.float64).uniform_(-1, 1, generator=generator)
+            for shape in shapes
+        ]
+        for _ in range(_TRIALS)
+    ]
     verdict = _judge(answer, expected, trials, settings)
     for wrong, hint in mistakes.items():
         if verdict.startswith("Not yet") and _is_same(answer, wrong):

@@ -113,7 +113,7 @@ def commit_on_hub(name: str, revision: str | None) -> str:
 
     revision = revision or PUBLISHED["safetensors"].get(name)
     with suppress(Exception):  # the hub's client raises a dozen unrelated types for "no network"
-        return HfApi().model_info(name, revision=revision).sha or ""
+        return HfApi().model_info(name, revision=revision, timeout=10).sha or ""
     return ""
 
 

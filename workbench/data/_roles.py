@@ -24,8 +24,8 @@ _STATED_SCALE = re.compile(
 # identify the rows, as pandas and spreadsheets write it; they are facts of a row; or they are
 # larger for what is further. A range or a sign may follow ("#", "Nr.").
 NO_ROLE = re.compile(
-    r"""((.*[\W_])?(row|pair|query|question|prompt|doc|[a-z])?(idx?|index|nr|no|number)\d*
-    | (row|pair|line|level_\d+|unnamed.*|__index_level.*)?
+    r"""((.*[\W_])?((row|pair|query|question|prompt|doc|q)?(idx?|index|nr|no|number)|[dpqsu]id)\d*
+    | (row|pair|level_\d+|unnamed.*|__index_level.*)?
     | (.*[\W_])?(year|month|day|date|time(stamp)?|fold|split|seed|cluster|group|topic)
     | (.*[\W_])?(len(gth)?|count|votes?|price|age|size)
     | (.*[\W_])?(dist(ance)?|rank(ing)?|position|error|loss|perplexity))(\s*\(.*\))?[\W_]*""",

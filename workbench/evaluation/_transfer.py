@@ -62,9 +62,10 @@ def classify(
     dev_accuracies = []
     for train, test, dev, places in _splits(encode, task):
         trials = [(train, dev)] if dev else [fold[:2] for fold in _folds(task.name, train)]
-        right = []
-        for rest, (x, y) in trials:
-            right.append([np.mean(predict(x) == y) for predict in fit(rest, (x, y), strengths)])
+        right = [
+            [np.mean(predict(x) == y) for predict in fit(rest, (x, y), strengths)]
+            for rest, (x, y) in trials
+        ]
         # SentEval compares what it prints: of equal shares the first strength is chosen.
         shares = [round(float(mean), 4) for mean in np.mean(right, axis=0)]
         best = int(np.argmax(shares))

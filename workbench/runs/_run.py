@@ -130,6 +130,12 @@ def _contents_here(config: RunConfig, runs_root: AnyPath) -> dict[str, str]:
             for part in TRANSFER.get(name, {"": name}).values():
                 if checksum := checksum_here(part):
                     contents[part] = checksum
+    return contents | _contents_of_needed(config, runs_root)
+
+
+def _contents_of_needed(config: RunConfig, runs_root: AnyPath) -> dict[str, str]:
+    """Return sha256 by name of the finished runs that `config` learns from."""
+    contents = {}
     root = root_of_needed(config, runs_root)
     for needed in config.runs_needed:
         path = run_path(needed, root)
@@ -314,7 +320,7 @@ class Run:
             if path.is_file():
                 files[name] = {"sha256": file_checksum(path)}
         # A run that it learned from may have been trained after this one was opened.
-        contents = _contents_here(self.config, self.path.parents[1])
+        contents = _contents_of_needed(self.config, self.path.absolute().parents[1])
         contents |= self.facts().get("contents", {})
         self.record(trained=True, stopped=stopped, files=files, contents=contents)
 

@@ -107,11 +107,11 @@ def _score_part(systems: Facts, gold: Any) -> SystemScores:
         if isinstance(gold, Pairs):
             raise DataError("they are rankings, whose gold is judgements and not pairs")
         found = judge_runs({name: _as_run(own) for name, own in systems.items()}, gold)
-        selves = sum(query in own[query] for own in systems.values() for query in own)
+        selves = {query for own in systems.values() for query in own if query in own[query]}
         if selves:
             found.notes.append(
-                f"{selves} queries retrieve the document of their own name; mteb leaves it out of "
-                "tasks with ignore_identical_ids, so remove it from the file to have mteb's number"
+                f"{len(selves)} queries retrieve the document of their own name; mteb leaves it "
+                "out of tasks with ignore_identical_ids: remove it from the file for its number"
             )
         return found
     pairs = gold if isinstance(gold, Pairs) else load_pairs(gold)

@@ -56,7 +56,8 @@ def score_files(source: AnyPath) -> list[Path]:
         return [path]
     if any(path.glob("[!.]*/")) or any(path.glob("[!.]*.json")):
         return []
-    return [file for file in sorted(path.glob("[!.]*")) if file.name.endswith(_ENDINGS)]
+    files = sorted(path.glob("[!.]*"))
+    return [file for file in files if file.name.lower().endswith(_ENDINGS)]
 
 
 def read_score_file(

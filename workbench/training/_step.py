@@ -212,17 +212,15 @@ def choose_recorder(method: Method) -> tuple[Recorder | None, str]:
     return GraphRecorder(encoder.device), "replayed as CUDA graphs"
 
 
-def _copy_into(buffers: Batch, batch: Batch) -> None:
-    for buffer, tensor in zip(_tensors_of(buffers), _tensors_of(batch), strict=True):
-        buffer.copy_(pinned(tensor, buffer.device), non_blocking=True)
-
-
-def _tensors_of(batch: Any) -> Iterator[Tensor]:
-    if isinstance(batch, Tensor):
-        yield batch
-    elif isinstance(batch, (dict, list, tuple)):
-        for part in batch.values() if isinstance(batch, dict) else batch:
-            yield from _tensors_of(part)
+def _copy_into(buffers: Any, batch: Any) -> None:
+    """Copy the tensors of a batch into those of another one of its signature."""
+    if isinstance(buffers, Tensor):
+        buffers.copy_(pinned(batch, buffers.device), non_blocking=True)
+    elif isinstance(buffers, dict):
+        _copy_into([*buffers.values()], [*batch.values()])
+    elif isinstance(buffers, list):  # which `to_device` also makes of a tuple
+        for buffer, part in zip(buffers, batch, strict=True):
+            _copy_into(buffer, part)
 
 
 def signature_of(batch: Any) -> Any:
@@ -233,7 +231,7 @@ def signature_of(batch: Any) -> Any:
     if isinstance(batch, Tensor):
         return tuple(batch.shape), batch.dtype
     if isinstance(batch, dict):
-        return tuple((name, signature_of(part)) for name, part in batch.items())
+        return signature_of([*batch.items()])
     if isinstance(batch, (list, tuple)):
         return tuple(signature_of(part) for part in batch)
     return batch

@@ -13,7 +13,7 @@ import numpy as np
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import RunError
-from workbench.files import Facts, cache_folder, remove_path
+from workbench.files import Facts, cache_folder, checkpoint_checksum, remove_path
 from workbench.printing import LOG
 from workbench.runs import Run, encoder_name, held_lock, run_path
 from workbench.views._style import problem_html
@@ -177,32 +177,33 @@ class StartingEncoder:
     def load(self, *, trained: bool = False) -> Any:
         """Return the `Encoder`, loaded as the run did; of a trained run its method, as it ended.
 
-        Raises RunError if the encoder has changed since."""
+        Raises RunError if an evaluated encoder has changed since."""
         from workbench.evaluation import load_baseline
         from workbench.methods import METHODS
 
         # Not as the run computed: here one sentence is compared with itself without a word.
         update: Facts = {"precision": "fp32", "device": "auto"}
         folder = self.path / "encoder"
-        if trained:  # in the place of its start, which may be gone
-            update |= {"encoder": str(folder), "start": "backbone", "revisions": {}}
         run = Run(self.path)
         facts = run.facts()
+        if trained and getattr(run.config, "start", "") != "base":
+            # In the place of its start, which may be gone.
+            update |= {"encoder": str(folder), "revisions": {}}
         config: Any = run.config.model_copy(update=update)
         if config.method in METHODS:
             method = METHODS[config.method](config)
-            if trained:
-                method.restore(folder)
-                return method
-            model = method.encoder
-            recorded = facts.get("inputs", {}).get("encoder", {}).get("sha256")
-            is_same = recorded in (None, method.starting_weights)
-        else:
-            model = load_baseline(config)
-            # The source has the commit of a repository, the digest the content of a folder.
-            source = getattr(getattr(model, "encoder", model), "source", None)
-            is_same = facts.get("source") in (None, source)
-            is_same &= facts.get("digest") in (None, run.config.digest())
+            if not trained:
+                return method.encoder
+            method.restore(folder)
+            return method
+        model = load_baseline(config)
+        # The source has the commit of a repository.
+        source = getattr(getattr(model, "encoder", model), "source", None)
+        is_same = facts.get("source") in (None, source)
+        if recorded := facts.get("contents", {}).get(config.encoder):  # of a folder
+            plain = config.encoder.removeprefix("st:")
+            is_st = plain != config.encoder
+            is_same &= recorded == checkpoint_checksum(Path(plain), every_reader=is_st)
         if not is_same:
             raise RunError(f"{self.path}: {config.encoder} has changed since; restore it")
         return model

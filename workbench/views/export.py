@@ -17,7 +17,7 @@ from workbench.views._style import render
 
 # After blocks of code, code and escaped signs, which are passed over; without an empty line.
 _EQUATION = re.compile(
-    r"""(?msx) ^(`{3,}|~{3,}).+?^\1 | (`+)(?:(?!\n\s*\n).)+?\2 | \\.
+    r"""(?msx) ^[ \t]*(`{3,}|~{3,}).+?^[ \t]*\1 | (`+)(?:(?!\n\s*\n).)+?\2 | \\.
     | (\$\$?)((?:(?!\n\s*\n)(?:\\.|[^$\\]))+)\3"""
 )
 _DISPLAYS = {"$": "inline", "$$": "block"}

@@ -123,9 +123,7 @@ def read_systems(
         if name in tables[:1]:
             parts[label] = read_score_file(tables, on=first_on, columns=columns)
         elif name in trec[:1]:
-            # Each file of judgements is a suite; pairs judge no run.
-            judgements = on if is_judged else [None]
-            parts[label] = join_systems(_read_trec(trec, one) for one in judgements)
+            parts[label] = _read_trec(trec, on if is_judged else ())
         elif name in tables or name in trec:
             continue
         elif name in mteb or any(Path(name).rglob(_PREDICTIONS)):
@@ -179,14 +177,16 @@ def score_encoders(
     return scores
 
 
-def _read_trec(paths: list[str], judgements: str | None) -> SystemScores:
+def _read_trec(paths: list[str], judgements: Sequence[str]) -> SystemScores:
+    if len(judgements) > 1:
+        raise SettingError("judgements of several collections are compared one at a time")
     if not judgements:
         raise SettingError(
             f"{paths[0]} is read as a TREC run file, which needs judgements: give them with --on "
             "FILE, or name a file of scores .csv, .tsv, .jsonl or .parquet, or the folder of "
             "predictions that mteb wrote"
         )
-    return read_runs(paths, judgements)
+    return read_runs(paths, judgements[0])
 
 
 def comparison_html(compared: SystemComparison) -> str:
@@ -282,16 +282,14 @@ def runs_by_seed(label: str, rows: list[Any]) -> list[Run]:
     """Return the runs of a label by seed.
 
     Raises DataError if they read different data. RankEncoder's E1 (its role is "base") and the
-    start ("encoder") may be others for each seed, but not one name with another content.
+    start ("encoder", of which the seed may draw a layer) may be others for each seed.
     """
     checksums = defaultdict(set)
     for row in rows:
         for role, source in row["facts"].get("inputs", {}).items():
-            is_encoder = role in ("base", "encoder")
-            name = source["source"].partition("@")[0] if is_encoder else role
-            checksums[name].add(source["sha256"])
-    several = [role for role, values in checksums.items() if len(values) > 1]
-    if different := ", ".join(sorted(several)):
+            checksums[role].add(source["sha256"])
+    several = {role for role, values in checksums.items() if len(values) > 1}
+    if different := ", ".join(sorted(several - {"base", "encoder"})):
         raise DataError(f"{label}: runs of different {different} have no mean; pass another folder")
     paths = [row["path"] for row in sorted(rows, key=lambda row: row["seed"])]
     return [Run(path) for path in paths if run_tables.read_or_warn(path, Run.scores) is not None]
