@@ -228,6 +228,18 @@ def checkpoint_checksum(folder: Path, *, every_reader: bool = False) -> str:
     return text_checksum(*lines)
 
 
+def checksum_of_name(name: str) -> str:
+    """Return the sha256 of the file or the encoder's folder that a setting names.
+
+    "st:" before a folder: of all that SentenceTransformer reads. Raises OSError if there is none.
+    """
+    plain = name.removeprefix("st:")
+    path = Path(plain)
+    if path.is_dir():
+        return checkpoint_checksum(path, every_reader=plain != name)
+    return file_checksum(path)
+
+
 def cache_folder() -> Path:
     """Return the folder WORKBENCH_CACHE, by default the user's cache folder."""
     return Path(

@@ -58,8 +58,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
         )
     else:
         files = PUBLISHED["files"]["st" if is_st else "encoder"]
-        revision = revision or PUBLISHED["safetensors"].get(plain)
-        root = _download_files(plain, revision, files)
+        root = _download_files(plain, _revision_of(plain, revision), files)
         source = f"hub:{plain}@{root.name}"
     if revision and not source.startswith("hub:"):
         raise EncoderError(
@@ -107,11 +106,16 @@ def encoder_folder(folder: Path) -> Path:
     return run / "encoder"
 
 
+def _revision_of(name: str, revision: str | None) -> str | None:
+    """Return the revision that is asked for, otherwise that of a published checkpoint, if any."""
+    return revision or PUBLISHED["safetensors"].get(name)
+
+
 def commit_on_hub(name: str, revision: str | None) -> str:
     """Return the commit that a repository of the hub has now; "" if the hub does not answer."""
     from huggingface_hub import HfApi
 
-    revision = revision or PUBLISHED["safetensors"].get(name)
+    revision = _revision_of(name, revision)
     with suppress(Exception):  # the hub's client raises a dozen unrelated types for "no network"
         return HfApi().model_info(name, revision=revision, timeout=10).sha or ""
     return ""

@@ -9,7 +9,7 @@ import workbench
 from workbench.commands.options import Columns, Page, Runs, Words, overrides_of
 from workbench.commands.output import echo, print_table
 from workbench.errors import SettingError
-from workbench.files import reraise_os_error
+from workbench.files import reraise_os_error, write_text
 
 compare_app = Typer()
 
@@ -60,7 +60,7 @@ def compare(
             workbench.views.comparison_page(html, compared)
     if latex:
         with reraise_os_error(latex, "another file"):
-            latex.write_text(compared.to_latex(), encoding="utf-8")
+            write_text(latex, compared.to_latex())
     if csv:
         with reraise_os_error(csv, "another file"):
             compared.table.to_csv(csv, index=False)

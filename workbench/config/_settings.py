@@ -13,13 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, Valida
 from pydantic.fields import FieldInfo
 
 from workbench.errors import SettingError, describe_problems, unknown_name
-from workbench.files import (
-    OWN_FILES,
-    checkpoint_checksum,
-    file_checksum,
-    project_path,
-    text_checksum,
-)
+from workbench.files import OWN_FILES, checksum_of_name, project_path, text_checksum
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to load as everything that a refusal needs
@@ -224,14 +218,8 @@ class Settings(BaseModel):
         """Return path -> sha256 for every local file and folder that the settings name."""
         checksums = {}
         for text, name in self.paths().items():
-            plain = text.removeprefix("st:")
-            path = Path(plain)
             try:
-                checksums[text] = (
-                    checkpoint_checksum(path, every_reader=plain != text)
-                    if path.is_dir()
-                    else file_checksum(path)
-                )
+                checksums[text] = checksum_of_name(text)
             except OSError as problem:
                 raise SettingError(
                     f"{name}: there is no folder or file {text!r} ({problem.strerror})"

@@ -13,7 +13,7 @@ import numpy as np
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import RunError
-from workbench.files import Facts, cache_folder, checkpoint_checksum, remove_path
+from workbench.files import Facts, cache_folder, checksum_of_name, remove_path
 from workbench.printing import LOG
 from workbench.runs import Run, encoder_name, held_lock, run_path
 from workbench.views._style import problem_html
@@ -201,9 +201,7 @@ class StartingEncoder:
         source = getattr(getattr(model, "encoder", model), "source", None)
         is_same = facts.get("source") in (None, source)
         if recorded := facts.get("contents", {}).get(config.encoder):  # of a folder
-            plain = config.encoder.removeprefix("st:")
-            is_st = plain != config.encoder
-            is_same &= recorded == checkpoint_checksum(Path(plain), every_reader=is_st)
+            is_same &= recorded == checksum_of_name(config.encoder)
         if not is_same:
             raise RunError(f"{self.path}: {config.encoder} has changed since; restore it")
         return model

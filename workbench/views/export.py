@@ -11,7 +11,7 @@ from plotly.io import to_json
 from plotly.io.base_renderers import MimetypeRenderer
 from plotly.offline import get_plotlyjs
 
-from workbench.files import HOME, write_text
+from workbench.files import HOME, AnyPath, write_text
 from workbench.views._plot import figure_text
 from workbench.views._style import render
 
@@ -26,7 +26,7 @@ _FIGURE = "application/vnd.plotly.v1+json"
 _ORDER = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
 
 
-def write_page(path: str | Path, html: str) -> Path:
+def write_page(path: AnyPath, html: str) -> Path:
     """Write a page, whole or not at all, and return its path without "~"."""
     target = Path(path).expanduser()
     # Pages are shared: the user's folder is nobody else's business.
