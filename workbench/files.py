@@ -248,6 +248,15 @@ def cache_folder() -> Path:
     ).expanduser()
 
 
+def fill_template(template: str, **values: Any) -> str:
+    """Return a text of the package filled by Jinja; in .html, values are escaped."""
+    import jinja2  # which most commands do without
+
+    source = (PACKAGE / template).read_text(encoding="utf-8")
+    is_html = template.endswith(".html")
+    return jinja2.Template(source, trim_blocks=True, autoescape=is_html).render(values)
+
+
 def project_path(name: str) -> Path:
     """Return the bundled folder `name` ("data" or "notebooks").
 

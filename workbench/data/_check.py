@@ -15,7 +15,7 @@ from workbench.data._roles import ROLES, Columns, Scale, kinds_of_table, match_c
 from workbench.data._sets import AnySet, LabelledSentences, Pairs
 from workbench.data._tables import Table, own_file, write_table
 from workbench.errors import DataError
-from workbench.files import PACKAGE, Facts, set_name
+from workbench.files import Facts, fill_template, set_name
 from workbench.metrics import FEWEST_TARGETS, ranking_groups
 
 # An empty text, spaces (also without a width), and what programs write for no value.
@@ -118,14 +118,10 @@ def training_commands(file: str, kind: str, options: str = "") -> list[str]:
     """Return a sentence and the commands that train on your own file.
 
     options: Those of `workbench data split`."""
-    import jinja2
-
-    source = (PACKAGE / "data" / "commands.txt").read_text(encoding="utf-8")
     facts = {"kind": kind, "options": options, "fewest": FEWEST_TARGETS, "file": shlex.quote(file)}
     for part in ("train", "dev", "test"):
         facts[part] = shlex.quote(f"parts/{set_name(file)}-{part}.tsv.gz")
-    text = jinja2.Template(source, trim_blocks=True).render(facts)
-    return text.rstrip().split("\n")
+    return fill_template("data/commands.txt", **facts).rstrip().split("\n")
 
 
 def overlaps(sets: Mapping[str, AnySet]) -> list[str]:

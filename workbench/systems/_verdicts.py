@@ -1,6 +1,5 @@
 """The result of a comparison of systems: its numbers, its sentences, and tables of both."""
 
-import html
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbench.files import fill_template
 from workbench.metrics import FEWEST_QUERIES, MEASURE_TITLES, RETRIEVAL
 from workbench.systems._scores import SystemScores
 
@@ -135,16 +135,7 @@ class SystemComparison:
 
     def to_html(self) -> str:
         """Return all tables, verdicts and notes for a page."""
-        parts = [
-            f"<h2>{html.escape(suite)}</h2>"
-            # As wide as it is, and a narrow page scrolls it.
-            f'<div style="overflow-x: auto" tabindex="0">'
-            f"{texts.to_html(index=False, escape=True, border=0, justify='left')}</div>"
-            for suite, texts in self.tables()
-        ]
-        sentences = [*self.verdicts(), *self.notes]
-        items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
-        return f"{''.join(parts)}<ul>{items}</ul><p>{html.escape(self.caption)}</p>"
+        return fill_template("systems/comparison.html", compared=self)
 
     _repr_html_ = to_html
 

@@ -11,6 +11,7 @@ from workbench.encoder import weights_checksum
 from workbench.errors import RunError
 from workbench.files import atomic_path
 from workbench.methods.base import Method
+from workbench.runs import run_path
 from workbench.training._listeners import Row
 
 
@@ -18,10 +19,9 @@ class State:
     """Weights, AdamW's moments, the step and the history so far, in one file."""
 
     def __init__(self, path: Path, method: Method, *, recorded: bool = False) -> None:
-        config = method.config
         encoder = method.encoder
         self.path = path
-        self.settings = f"{config.method}/{config.digest()}-s{config.seed}"
+        self.settings = run_path(method.config, ".").as_posix()
         self.optimizer = _make_optimizer(method, recorded=recorded)
         is_fp16 = encoder.training_precision == "fp16"
         self.scaler = torch.amp.GradScaler(encoder.device.type, enabled=is_fp16)
