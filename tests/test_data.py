@@ -352,6 +352,24 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "blank.csv": ('text\n""\n" "\n', "line 2: text is empty .the first of 2 such rows"),
     "cut.csv.gz": (gzip.compress(b"sentence\n" + bytes(range(97, 123)) * 9)[:30], "cannot be read"),
     "none.parquet": ("sentence", "cannot be read as Parquet"),
+    "pointer.txt": ("version https://git-lfs.github.com/spec/v1\nsize 9\n", "a pointer of Git LFS"),
+    "page.csv": ("<!DOCTYPE html>\n<p>score,text\n", "or a web page; download the file itself"),
+    "one other class.csv": (
+        f"{HEADER}a,b,Entailment\nc,d,hidden\ne,f,neutral\n",
+        "line 3: score is 'hidden', not one of 'contradiction', 'neutral', 'entailment', '-'; drop",
+    ),
+    "one other class of two.csv": (
+        f"{HEADER}a,b,entailment\nc,d,entailment\ne,f,not_entailment\nh,i,N/A\n",
+        "line 5: score is 'n/a', not one of 'not_entailment', 'entailment', '-'",
+    ),
+    "decimal commas and one that is missing.csv": (
+        "sentence1;sentence2;score\na;b;4,5\nc;d;NA\n",
+        "line 3: score is 'NA', not a finite number; drop the row",
+    ),
+    "workers.csv": (
+        "HITId,WorkerId,Input.one,Input.two,Answer.mean\n1,A,a,b,2\n1,B,c,d,4\n",
+        "sentence1=Input.one,sentence2=Input.two,score=NAME",
+    ),
     "stsb-dev.csv": (f"{HEADER}a,b,1\n", "stsb-dev is the name of a data set of the catalogue"),
 }
 
@@ -550,6 +568,12 @@ def test_one_content_from_a_file_or_from_memory_is_one_set(tmp_path: Path) -> No
     frame.to_csv(tmp_path / "a.tsv.gz", sep="\t", index=False)
     one, other = (load_pairs(tmp_path / name) for name in ("a.csv", "a.tsv.gz"))
     assert one.checksum == other.checksum
+    # A browser unpacks some files and keeps their names, or takes an ending away.
+    (tmp_path / "b.csv.gz").write_bytes((tmp_path / "a.csv").read_bytes())
+    (tmp_path / "c.tsv").write_bytes((tmp_path / "a.tsv.gz").read_bytes())
+    assert {load_pairs(tmp_path / name).checksum for name in ("b.csv.gz", "c.tsv")} == {
+        one.checksum
+    }
     for made in (
         Pairs.from_lists(*(frame[name] for name in frame)),
         Pairs.from_frame(Dataset.from_pandas(frame)),
@@ -819,6 +843,9 @@ def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Pa
         )
     with pytest.raises(DataError, match="leave none to train on"):
         split(pairs, dev=0.5, test=0.5)
+    named = split(Pairs.from_frame(frame, name="sick", scale=(0, 10)))
+    with pytest.raises(DataError, match="sick-train is a set of the catalogue; rename the file"):
+        write_split(named, tmp_path / "catalogue")
 
 
 @pytest.mark.parametrize(

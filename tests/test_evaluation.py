@@ -88,6 +88,9 @@ def test_spearman_is_over_all_pairs_unless_asked_by_subset_of_sentences_embedded
         assert evaluate(by_letters, {"made": made}, how=how).metrics["made"][
             "spearman"
         ] == pytest.approx(expected)
+    for suite in (made, pairs([1.0, 2.0, 3.0])):
+        with pytest.raises(ValueError, match="'median'; give all, mean or wmean"):
+            evaluate(by_letters, {"made": suite}, how="median")
 
 
 def test_the_average_of_the_seven_exists_only_with_all_seven(monkeypatch: pytest.MonkeyPatch):
@@ -110,6 +113,13 @@ def test_the_average_of_the_seven_exists_only_with_all_seven(monkeypatch: pytest
         evaluate(by_letters, [*SEVEN_STS, "sts-average.csv"])
 
 
+class Predicting(torch.nn.Module):
+    """As a cross-encoder: it is called with features, and scores pairs by `predict`."""
+
+    def predict(self, pairs: list) -> list[float]:
+        return [1.0] * len(pairs)
+
+
 @pytest.mark.parametrize(
     ("encode", "words"),
     [
@@ -118,6 +128,7 @@ def test_the_average_of_the_seven_exists_only_with_all_seven(monkeypatch: pytest
         (lambda s: None, "nan or infinity"),
         (lambda s: [[1.0] * (1 + number % 2) for number in range(len(s))], "no table of numbers"),
         ("world-encoder", "'world-encoder' is no model; give a function"),
+        (Predicting(), "no model; give a function"),
     ],
 )
 def test_an_encoder_without_vectors_is_refused(encode, words: str):

@@ -3,6 +3,7 @@
 import itertools
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,8 +136,10 @@ def test_only_common_pairs_are_compared_and_the_others_are_counted(pairs: Pairs)
     assert found.table["pairs"].tolist() == [55, 55]
     assert found.notes == [
         "a guess",
-        "mine: pairs left out, not scored by every system: 5",
+        "mine: pairs left out, not scored by every system: 5 (so that no measure is shown that "
+        "each has of all its own)",
     ]
+    assert "ndcg" not in found.table, "it would be of other pairs than the correlation"
     kept = whole.scores.iloc[5:]
     assert found.table["value"][0] == pytest.approx(
         spearmanr(kept["gold"], kept["predicted"]).statistic
@@ -266,7 +269,17 @@ def test_reports_without_seeds_are_paired_by_their_place(pairs: Pairs):
     wanted = np.mean(values[2:4]) - np.mean(values[:2])
     assert found.table["paired_seeds"][1] == 2
     assert found.table["difference"][1] == pytest.approx(wanted)
-    assert "over pairs and seeds" in found.caption
+    assert "over pairs, of several seeds over both" in found.caption
+    partly = (
+        "mine: b and a are compared on 2 of their seeds: those that both have, or the first of "
+    )
+    assert found.notes == [f"{partly}each if they share none"]
+    whole = compare_scores(SystemScores({"a": reports[:2], "b": reports[3:]}), samples=50)
+    assert whole.notes == []
+    parts = replace(pairs, subset=["x", "y"] * (len(pairs) // 2))
+    by_part = report_pairs({"mine": (parts, scores[0])}, how="mean")
+    found = compare_scores(SystemScores({"a": [reports[0]], "b": [by_part]}), samples=50)
+    assert found.notes == ["mine: a run has the mean over its parts; here it is of all pairs"]
 
 
 def test_the_guess_of_a_scale_is_among_the_notes(tmp_path: Path):

@@ -113,14 +113,14 @@ READ: dict[str, tuple[dict[str, Content], dict[str, float], str]] = {
     "facts of a row, and what is larger for what is further": (
         {
             "a.csv": frame(
-                cosine_distance=[0.1, 0.2, 0.3, 0.4],
+                cosine_distances=[0.1, 0.2, 0.3, 0.4],
                 rank=[1, 2, 3, 4],
                 length=[3, 4, 3, 5],
                 year=2012,
             ).to_csv()
         },
         BOTH,
-        "not read = cosine_distance, length, rank, year",
+        "not read = cosine_distances, length, rank, year",
     ),
     "ids of queries": ({"a.parquet": frame(query_id=[7, 7, 9, 9])}, BOTH, "not read = query_id"),
     "empty rows": ({"a.csv": PLAIN.replace("\nthe", "\n,,,,\n\nthe")}, BOTH, "gold = gold"),

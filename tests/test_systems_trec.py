@@ -176,7 +176,8 @@ def test_what_is_read_alike(tmp_path: Path, run: str):
         (RUN.replace("0.5", "0,5"), "line 2: not .* with a finite score"),
         ("\n" + RUN.replace("0.5", "high"), "line 3: not .* with a finite score"),
         (RUN + "q1 Q0 d1 3 0.1 bm25\n", "line 5: .*a document of its query for the second time"),
-        (RUN.replace("q", "topic-"), r"no query of bm25 is judged in \S+judged.qrels; give"),
+        (RUN.replace(" d", " doc-"), "no document of bm25 is judged"),
+        (RUN.replace("q", "topic-"), r"no document of bm25 is judged in \S+judged.qrels; give"),
     ],
 )
 def test_a_wrong_run_is_refused_with_its_line(tmp_path: Path, run: str, message: str):
@@ -232,7 +233,7 @@ def test_a_system_is_called_by_its_tags_or_else_by_its_file(tmp_path: Path):
     assert [*read_runs([one, two], qrels).reports] == ["bm25", "dense+bm25"]
     # A run of another set is not worse, it is not comparable.
     two.write_text(RUN.replace("q", "topic-").replace("bm25", "other"))
-    with pytest.raises(DataError, match=r"no query of other is judged"):
+    with pytest.raises(DataError, match=r"no document of other is judged"):
         read_runs([one, two], qrels)
     (tmp_path / "more").mkdir()
     (same,) = write(tmp_path / "more", one=RUN)
@@ -257,7 +258,7 @@ def test_the_layout_of_beir_gives_texts_and_the_name_of_the_suite(tmp_path: Path
     assert texts == {"d1": "Owls hunt at night", "d2": "Gulls", "d3": "d3", "d9": "d9"}
     assert [*dict.fromkeys(table["query"])] == ["who hunts at night?", "q2"]
     qrels.write_text("query-id\tcorpus-id\tscore\n")
-    with pytest.raises(DataError, match=r"no query of bm25 is judged in .*test\.tsv"):
+    with pytest.raises(DataError, match=r"no document of bm25 is judged in .*test\.tsv"):
         read_runs([run], qrels)
     qrels.write_text("q1 d1 1\n")
     queries.write_text('{"id": "q1", "text": "who?"}\n')
@@ -351,8 +352,10 @@ def test_judgements_of_two_collections_are_refused_together(tmp_path: Path):
     run = tmp_path / "bm25.run"
     run.write_text("".join(f"{q} Q0 d{d} {d} {3 - d} bm25\n" for q in ("q1", "q2") for d in (1, 2)))
     assert read_systems([str(run)], str(qrels[1])).suites == ["dl20"]
-    with pytest.raises(SettingError, match="compared one at a time"):
+    with pytest.raises(SettingError, match="one --on at a time"):
         read_systems([str(run)], list(map(str, qrels)))
+    table = run.rename(tmp_path / "bm25.tsv")
+    assert read_systems([str(table)], str(qrels[1])).suites == ["dl20"], "as judgements say"
 
 
 def test_a_short_list_has_no_further_measures(tmp_path: Path):

@@ -102,7 +102,7 @@ def print_power(
     for row in rows.to_dict("records"):
         title = f"{row['system']} against {compared.baseline}"
         if row["paired_seeds"] < 2:
-            echo(f"{title}: needs at least two seeds; train a second")
+            echo(f"{title}: needs at least two seeds that both have; train further ones")
             continue
         echo(
             f"{title}: standard deviation over {row['paired_seeds']:.0f} seeds "

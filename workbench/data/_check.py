@@ -19,7 +19,10 @@ from workbench.files import Facts, fill_template, set_name
 from workbench.metrics import FEWEST_TARGETS, ranking_groups
 
 # An empty text, spaces (also without a width), and what programs write for no value.
-_MISSING = re.compile(r"[\s\u200b\ufeff]*(nan|none|null|#?n/?a|#ref!|<na>)?\s*", re.IGNORECASE)
+_MISSING = re.compile(
+    r"[\s\u200b\ufeff]*(nan|none|null|\\n|#?n/?a|#(name|ref|value|num|null|div/0)[!?]|<na>)?\s*",
+    re.IGNORECASE,
+)
 
 
 def describe(name: str) -> Facts:
@@ -94,15 +97,6 @@ def report(data: AnySet) -> list[str]:
     """Return one line per fact: how rows were read, their number, scale, duplicates, empty ones."""
     rows = _rows(data)
     texts = [*chain(*data.texts)]
-    lines = [data.source, f"{len(data)} rows of {data.kind}"]
-    if isinstance(data, Pairs):
-        gold = data.gold
-        groups = ranking_groups(data.sentence1, data.sentence2, gold)
-        span = f"gold {gold.min():g} to {gold.max():g}"
-        lines.append(f"{span}, mean {gold.mean():.3g}, scale {data.scale_text}")
-        lines.append(f"{len(set(data.sentence1))} queries (first sentences)")
-        several = f"{len(groups)} sentences in {FEWEST_TARGETS} pairs or more"
-        lines.append(f"{several}, which rankings use as queries")
     counts = {
         "duplicate rows": len(rows) - len(set(rows)),
         "empty sentences (also nan, None, N/A)": len(list(filter(_MISSING.fullmatch, texts))),
@@ -110,8 +104,14 @@ def report(data: AnySet) -> list[str]:
             len(text.split()) > 64 for text in texts
         ),
     }
-    remarks = [f"{what}: {number}" for what, number in counts.items() if number]
-    return lines + (remarks or ["no duplicate, empty or long rows"])
+    text = fill_template(
+        "data/report.txt",
+        data=data,
+        counts=counts,
+        ranking_groups=ranking_groups,
+        fewest=FEWEST_TARGETS,
+    )
+    return text.rstrip().split("\n")
 
 
 def training_commands(file: str, kind: str, options: str = "") -> list[str]:
@@ -158,6 +158,8 @@ def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
     for path in paths:
         if path.exists():
             raise DataError(f"{path} exists already; move it away, or choose another folder")
+        if set_name(path) in CATALOGUE:
+            raise DataError(f"{set_name(path)} is a set of the catalogue; rename the file")
     for path, data in zip(paths, parts.values(), strict=True):
         names = data.sides if len(data.sides) > 1 else ["sentence"]
         columns = dict(zip(names, data.texts, strict=True))

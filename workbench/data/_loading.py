@@ -165,7 +165,8 @@ def load_dev(config: Any) -> Pairs:
     sets = [load_own_pairs(name, config.columns) for name in config.dev_sets]
     if len(sets) == 1:
         return sets[0]
-    gold = [(each.gold - each.score_range[0]) / np.ptp(each.score_range) for each in sets]
+    # The only grade of a set is its lowest; its subset then has no correlation.
+    gold = [(each.gold - each.score_range[0]) / (np.ptp(each.score_range) or 1) for each in sets]
     return Pairs(
         config.dev,
         [text for each in sets for text in each.sentence1],

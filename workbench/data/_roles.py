@@ -24,11 +24,12 @@ _STATED_SCALE = re.compile(
 # identify the rows, as pandas and spreadsheets write it; they are facts of a row; or they are
 # larger for what is further. A range or a sign may follow ("#", "Nr.").
 NO_ROLE = re.compile(
-    r"""((.*[\W_])?((row|pair|query|question|prompt|doc|q)?(idx?|index|nr|no|number)|[dpqsu]id)\d*
+    r"""((.*[\W_])?((row|pair|query|question|prompt|doc|q)?(idx?|index|nr|no|number)|[dpqsu]id|\w*[a-z](?-i:Id))\d*
     | (row|pair|level_\d+|unnamed.*|__index_level.*)?
     | (.*[\W_])?(year|month|day|date|time(stamp)?|fold|split|seed|cluster|group|topic)
-    | (.*[\W_])?(len(gth)?|count|votes?|price|age|size)
-    | (.*[\W_])?(dist(ance)?|rank(ing)?|position|error|loss|perplexity))(\s*\(.*\))?[\W_]*""",
+    | (.*[\W_])?(len(gth)?|count|vote|price|age|size)s?
+    | (.*[\W_])?(dist(ance)?|rank(ing)?|position|error|loss(es)?|perplexity)s?
+    )(\s*\(.*\))?[\W_]*""",
     re.IGNORECASE | re.VERBOSE,
 )
 # What pandas makes of a list, of texts or of dictionaries, of a dictionary and of bytes.
@@ -204,12 +205,17 @@ def _read_scores(
     column = roles["score"]
     # An empty cell has no label, like the "-" of SNLI.
     labels = [text.strip().casefold() or "-" for text in table.columns[column]]
-    for classes in TABLES["guess"]["classes"]:
-        if {"-"} != {*labels} <= {*classes, "-"}:
-            scale = scale or (0.0, len(classes) - 1.0)
-            facts = {"classes": classes, "unlabelled": "-", "scale": scale}
-            table = replace(table, columns=table.columns | {column: labels})
-            return facts, table, f"classes {' < '.join(classes)}"
+
+    def count(classes: list[str]) -> int:
+        return sum(map(labels.count, classes))
+
+    classes = max(TABLES["guess"]["classes"], key=count)
+    # Most of them are enough: one that is no class is refused later, with its line.
+    if 2 * count(classes) > len(labels) - labels.count("-"):
+        scale = scale or (0.0, len(classes) - 1.0)
+        facts = {"classes": classes, "unlabelled": "-", "scale": scale}
+        table = replace(table, columns=table.columns | {column: labels})
+        return facts, table, f"classes {' < '.join(classes)}"
     numbers = table.numbers(column)
     stated = _STATED_SCALE.search(column)
     if stated and scale is None:

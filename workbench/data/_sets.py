@@ -254,8 +254,8 @@ def _read_gold(entry: DataSet, table: Table, column: str) -> np.ndarray:
         gold = np.nan_to_num(table.numbers(column), nan=math.inf)
     for row in np.flatnonzero(np.isinf(gold) | (gold < low) | (gold > high)):
         raise DataError(
-            f"{table.at(int(row))}: {column} is {labels[row]!r}, not {allowed}; correct it, with a "
-            "point before decimals and nothing between thousands"
+            f"{table.at(int(row))}: {column} is {labels[row]!r}, not {allowed}; drop the row or "
+            "correct it, with a point before decimals and nothing between thousands"
         )
     return gold
 

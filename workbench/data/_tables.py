@@ -44,7 +44,7 @@ _TABLE_LINE = re.compile(
     | [^\s\d],-?\d*\.?\d+\s*$  # a text, then a number""",
     re.VERBOSE,
 )
-_DECIMAL_COMMA = re.compile(r"\s*(-?\d*,?\d+(e[+-]?\d+)?)?\s*", re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"\s*(-?\d*,?\d+(e[+-]?\d+)?|-|n/?a|nan)?\s*", re.IGNORECASE)
 # May be thousands: "1,200", but not "0,125".
 _THOUSANDS = re.compile(r"\s*(-?([1-9]\d{0,2},\d{3}|\d+))?\s*")
 _HEADER_LINE = re.compile(
@@ -249,7 +249,8 @@ def read_text(path: Path) -> str:
     """Return the text of a file, with lines ended by LF."""
     try:
         content = path.read_bytes()
-        if path.suffix.lower() == ".gz":
+        # Whatever its ending: browsers unpack some files and keep the name.
+        if content.startswith(b"\x1f\x8b"):
             content = gzip.decompress(content)
         if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             content = content.decode("utf-16").encode()
@@ -258,6 +259,8 @@ def read_text(path: Path) -> str:
     content = content.removeprefix(codecs.BOM_UTF8)
     if not content or content.isspace():
         raise DataError(f"{path}: the file is empty")
+    if content[:40].lower().startswith((b"version https://git-lfs", b"<!doctype html", b"<html")):
+        raise DataError(f"{path} is a pointer of Git LFS or a web page; download the file itself")
     # Line ends of Windows, those that were converted twice, and of a Mac.
     for line_end in (b"\r\r\n", b"\r\n", b"\r"):
         content = content.replace(line_end, b"\n")
@@ -392,7 +395,8 @@ def _require_distinct(names: Sequence[str], where: str) -> None:
     if repeated:
         raise DataError(
             f"{where}: a column name is repeated ({', '.join(map(repr, repeated))}); rename or "
-            "remove one of the columns"
+            "remove one of the columns (is the first line a header with one tab or comma between "
+            "its names?)"
         )
 
 

@@ -20,7 +20,7 @@ from workbench.data import CATALOGUE
 from workbench.encoder._loading import Normalize, Truncate, quiet
 from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
-from workbench.files import SAVED_BY_ENCODER, AnyPath, Facts, atomic_path
+from workbench.files import SAVED_BY_ENCODER, AnyPath, Facts, atomic_path, fill_template
 
 # The module names of sentence-transformers 2 to 6 (6 maps them to its new ones), so that every
 # version loads them.
@@ -31,18 +31,6 @@ _MASK_MODULE = "workbench.encoder.MaskPooling"
 # A module of a SentenceTransformer: its kind, its config.json and its weights.
 Module = tuple[str, Facts, dict[str, torch.Tensor]]
 Card = Facts  # fields of README.md
-_CARD = """---
-{header}
----
-
-# {title}
-
-{description}A {kind}.
-
-```python
-{code}
-```
-"""
 _OWN_CODE = "(folder)"  # in the code of every card
 _CARD_FIELDS = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
 # From a root, a home or a drive up to the last separator.
@@ -253,15 +241,16 @@ def write_card(
             fields[name] = _hub_ids(fields[name])
     fields["tags"] = sorted({library, task, *card.get("tags", [])})
     header = ModelCardData(**fields, library_name=library, pipeline_tag=task)
-    description = markdown_line(card.get("description") or "")
-    text = _CARD.format(
+    text = fill_template(
+        "encoder/card.md",
         header=header.to_yaml(),
         title=markdown_line(card.get("title", "Sentence encoder")),
-        description=f"{description}\n\n" if description else "",
+        description=markdown_line(card.get("description") or ""),
         kind=markdown_line(kind),
         code=code,
     )
-    (folder / "README.md").write_text(text, encoding="utf-8")
+    # Jinja drops the line end at the end of a template.
+    (folder / "README.md").write_text(f"{text}\n", encoding="utf-8")
 
 
 def _hub_ids(names: Any) -> Any:

@@ -245,7 +245,9 @@ def encoder_of(model: Any) -> Encode:
         EncoderError: It is neither.
     """
     encode = getattr(model, "encode", model)
-    if not callable(encode) or isinstance(model, str):  # str.encode is another function
+    # str.encode is another function, and a cross-encoder is called with features.
+    is_other = isinstance(model, str) or (encode is model and hasattr(model, "predict"))
+    if is_other or not callable(encode):
         raise EncoderError(
             f"{model!r:.80} is no model; give a function or an object with `encode` or `score`"
         )

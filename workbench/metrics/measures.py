@@ -144,6 +144,8 @@ def spearman_by_subset(
             over subsets; or "wmean": weighted by their sizes (BERT-flow, whitening). They differ
             by points.
     """
+    if how not in ("all", "mean", "wmean"):
+        raise ValueError(f"how is {how!r}; give all, mean or wmean")
     first, second = paired_numbers(gold, predicted)
     if how == "all" or subset is None:
         return spearman(first, second)

@@ -121,23 +121,36 @@ def compare_scores(
     pairs = pd.concat(tables, axis=1)
     for suite in suites or scored:
         # Of several seeds some may lack the suite.
-        scored_by = [key for key, of_report in metrics.items() if suite in of_report]
+        scored_by = {key: own[suite] for key, own in metrics.items() if suite in own}
         having: dict[str, list[Any]] = defaultdict(list)
         for name, place in scored_by:
             having[name].append(systems[name][place])
         is_scored = [column[:2] in scored_by for column in pairs.columns]
         items, left_out = _common_items(suite, having, pairs.loc[:, is_scored])
         if left_out:
-            notes.append(f"{suite}: {items.kind} left out, not scored by every system: {left_out}")
+            notes.append(
+                f"{suite}: {items.kind} left out, not scored by every system: {left_out} (so that "
+                "no measure is shown that each has of all its own)"
+            )
+        # A system's own KCC and NDCG are of all that it scored.
+        shown = () if left_out else _SHOWN
+        if {own.get("aggregation", "all") for own in scored_by.values()} != {"all"}:
+            notes.append(f"{suite}: a run has the mean over its parts; here it is of all pairs")
         measured = _measure(having, items, samples)
         for name, system in measured.items():
             row = {"suite": suite, "system": name, **_score_columns(system, items)}
             row |= dict.fromkeys(_DIFFERENCE, math.nan)
             if name != base and base in measured:
                 row |= _difference_columns(system, measured[base], items, samples)
+                paired = row["paired_seeds"]
+                if paired < max(row["seeds"], len(measured[base].values)):
+                    notes.append(
+                        f"{suite}: {name} and {base} are compared on {paired} of their seeds: "
+                        "those that both have, or the first of each if they share none"
+                    )
             # Means over its seeds, as the value is.
-            of_seeds = [metrics[key][suite] for key in scored_by if key[0] == name]
-            others = pd.DataFrame(of_seeds).filter(_SHOWN).astype(float).mean()
+            of_seeds = [own for key, own in scored_by.items() if key[0] == name]
+            others = pd.DataFrame(of_seeds).filter(shown).astype(float).mean()
             rows.append(row | others.drop(items.kind, errors="ignore").to_dict())
     table = pd.DataFrame(rows)
     table["adjusted"] = holm(table["p_value"])

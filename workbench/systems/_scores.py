@@ -83,7 +83,8 @@ def _joined(name: str, first: list[Any], second: list[Any]) -> list[Report]:
         if common := metrics.keys() & others.keys():
             raise DataError(
                 f"two sources, or two parts of one, have scores of {name} on {min(common)}; rename "
-                "the system in one of them, or give the path of a file with one of them"
+                "the system in one of them, or give the path of a file with one of them (of mteb's "
+                "predictions: of the folder that has both)"
             )
         tables = [
             pd.concat([extract_table(one, kind) for one in pair], ignore_index=True)

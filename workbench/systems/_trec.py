@@ -104,9 +104,10 @@ def judge_runs(runs: Mapping[str, Any], qrels: AnyPath) -> SystemScores:
     has_query = joined.groupby(level=0).count() > 0
     judged: Any = has_query[has_query[""]]
     for name in runs:
-        if not judged[name].any():
+        # Ids of documents may be written in two ways, where those of queries agree.
+        if joined[["", name]].dropna().empty:
             raise DataError(
-                f"no query of {name} is judged in {qrels}; give runs and judgements of one set"
+                f"no document of {name} is judged in {qrels}; give runs and judgements of one set"
             )
     kept = judged[judged[[*runs]].any(axis=1)]
     notes = [

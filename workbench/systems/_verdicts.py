@@ -47,18 +47,13 @@ class SystemComparison:
         table: Any = self.table
         is_of_pairs = table["measure"].isin(["spearman", "accuracy"])
         items = " or ".join(is_of_pairs.map({True: "pairs", False: "queries"}).unique())
-        tests = table["adjusted"].count()
-        seeds = " and seeds" if table["seeds"].max() > 1 else ""
-        text = (
-            f"x 100. KCC and NDCG only of {FEWEST_QUERIES} queries or more. "
-            f"Intervals: 95% over {items}{seeds}."
-        )
-        if not tests:
-            return text
-        return (
-            f"{text} Differences from {self.baseline}; p: paired test, Holm's correction "
-            f"(tests: {tests}). Smallest detectable: the true difference that would be seen in "
-            "80 of 100 cases."
+        return fill_template(
+            "systems/caption.txt",
+            items=items,
+            seeds=table["seeds"].max(),
+            tests=table["adjusted"].count(),
+            baseline=self.baseline,
+            fewest=FEWEST_QUERIES,
         )
 
     def verdicts(self) -> list[str]:
@@ -73,7 +68,8 @@ class SystemComparison:
             f"{100 * row['difference_low']:.1f} to {100 * row['difference_high']:.1f}"
         )
         if pd.isna(row["difference_low"]):
-            return f"{name} cannot be compared: a score is undefined in most resamples."
+            reason = "a score is undefined in most resamples, or there is only one pair or query"
+            return f"{name} cannot be compared: {reason}."
         # The sentence follows the corrected test, not the interval of this row alone.
         if row["adjusted"] >= ALPHA:
             text = f"No clear difference between {name}: {result}"

@@ -111,7 +111,8 @@ def read_systems(
         raise SettingError("no system is given: name encoders, runs or files of scores")
     is_judged = first_on is not None and is_judgements(first_on)
     # Files of a kind are read together, with the first: each may hold one system of the same pairs.
-    tables = [name for name in sources_of.values() if score_files(name)]
+    # Where documents are judged, a .tsv is a run file.
+    tables = [name for name in sources_of.values() if not is_judged and score_files(name)]
     files = chain.from_iterable(map(score_files, tables))
     require_in_one([*files, *on], columns or {})
     mteb = [name for name in sources_of.values() if Path(name).match(_PREDICTIONS)]
@@ -121,15 +122,15 @@ def read_systems(
     encoders = {}
     for label, name in sources_of.items():
         if name in tables[:1]:
-            parts[label] = read_score_file(tables, on=first_on, columns=columns)
+            parts[label] = read_score_file(tables, on=_only(on), columns=columns)
         elif name in trec[:1]:
-            parts[label] = _read_trec(trec, on if is_judged else ())
+            parts[label] = _read_trec(trec, _only(on))
         elif name in tables or name in trec:
             continue
         elif name in mteb or any(Path(name).rglob(_PREDICTIONS)):
-            gold = first_on
-            if first_on and not is_judged:
-                gold = load_own_pairs(first_on, columns)
+            gold = _only(on)
+            if gold and not is_judged:
+                gold = load_own_pairs(gold, columns)
             parts[label] = read_mteb(name, on=gold)
         elif runs := _runs_of(name, runs_root, {*on}):
             # The label of a run depends on the others, so a name that was given is better.
@@ -177,16 +178,20 @@ def score_encoders(
     return scores
 
 
-def _read_trec(paths: list[str], judgements: Sequence[str]) -> SystemScores:
-    if len(judgements) > 1:
-        raise SettingError("judgements of several collections are compared one at a time")
-    if not judgements:
+def _only(on: Sequence[str]) -> str | None:
+    if len(on) > 1:
+        raise SettingError("scores in files are compared with one --on at a time")
+    return next(iter(on), None)
+
+
+def _read_trec(paths: list[str], judgements: str | None) -> SystemScores:
+    if not judgements or not Path(judgements).is_file():
         raise SettingError(
-            f"{paths[0]} is read as a TREC run file, which needs judgements: give them with --on "
-            "FILE, or name a file of scores .csv, .tsv, .jsonl or .parquet, or the folder of "
+            f"{paths[0]} is read as a TREC run file, which needs judgements: give their file with "
+            "--on FILE, or name a file of scores .csv, .tsv, .jsonl or .parquet, or the folder of "
             "predictions that mteb wrote"
         )
-    return read_runs(paths, judgements[0])
+    return read_runs(paths, judgements)
 
 
 def comparison_html(compared: SystemComparison) -> str:
