@@ -76,7 +76,12 @@ def test_a_profile_takes_changes_by_name_or_by_the_names_of_other_libraries():
     names = ["learning_rate", "max_seq_length", "epochs", "warmup", "report_to", "batch_size"]
     names += ["logging_steps", "num_processes", "dev"]
     expected = dict(zip(names, [1e-4, 20, 2.0, 0.1, "wandb", 32, 5, 2, "stsb-dev"], strict=True))
+    # Epochs that are given are not cut by the profile's steps.
+    expected["max_steps"] = None
     assert SimCSEConfig.from_parameters("demo", 0, theirs).changed() == expected
+    both = SimCSEConfig.from_parameters("demo", 0, {"epochs": 2, "max_steps": 7})
+    assert (both.epochs, both.max_steps) == (2, 7)
+    assert SimCSEConfig.from_parameters("demo", 0, {}).max_steps == 200
     assert SimCSEConfig(pooling="first_last") == SimCSEConfig(pooling="avg_first_last")
     teacher = {"teachers": ["a/b"], "teacher_pooling": {"a/b": "embedding_last"}}
     assert RankCSEConfig(**teacher).teacher_pooling == {"a/b": "avg_embedding_last"}

@@ -313,7 +313,7 @@ def test_a_corpus_that_cannot_be_ranked_is_refused(
     with pytest.raises(ValueError, match="E1 gives all 3 corpus sentences one vector"):
         prepared(spread, sentences, corpus=str(unseen))
     unnamed = shutil.copytree(spread, tmp_path / "unnamed")
-    with pytest.raises(EncoderError, match='base_pooling="cls" of RankEncoder'):
+    with pytest.raises(EncoderError, match="base_pooling=cls of RankEncoder"):
         prepared(spread, sentences, base=str(unnamed))
 
 

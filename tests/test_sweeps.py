@@ -410,6 +410,15 @@ def test_a_run_a_sweep_its_file_and_a_notebook_read_a_value_alike(word: str, val
     assert len(by_sweep) == 1
 
 
+def test_a_tracker_that_is_not_installed_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("workbench.execution.find_spec", {"tensorboard": True}.get)
+    assert len(planned(["simcse", "report_to=tensorboard"], tmp_path)) == 1
+    with pytest.raises(SettingError, match="report_to: wandb is not installed; pip install it"):
+        planned(["simcse", "report_to=wandb"], tmp_path)
+
+
 def test_lists_quotes_and_objects_in_a_word_are_values(tmp_path: Path):
     grid = read_words(
         ["simcse", "suites=[a,b],[c]", "train='a,b.txt',c.txt", "revisions={a/b: '01', c/d: 1e5}"],

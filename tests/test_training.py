@@ -23,10 +23,10 @@ from forking import python
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from workbench.config import SimCSEConfig
+from workbench.config import MixedConfig, SimCSEConfig
 from workbench.data import Pairs, Sentences, load_dev, load_training
 from workbench.encoder import Encoder, weights_checksum
-from workbench.errors import DataError, EncoderError, RunError
+from workbench.errors import DataError, EncoderError, RunError, SettingError
 from workbench.evaluation import evaluate
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run
@@ -539,6 +539,7 @@ def test_a_tracker_that_does_not_answer_ends_no_training(  # noqa: PLR0917
     caplog: pytest.LogCaptureFixture,
 ):
     broken = TRACKER.replace("rows.append((step, values))", "1 / 0")
+    broken = broken.replace("finished.append(True)", "[][0]")
     (tmp_path / "trackio.py").write_text(broken)
     monkeypatch.syspath_prepend(tmp_path)
     settings = config(tiny_encoder, track="trackio")
@@ -546,6 +547,16 @@ def test_a_tracker_that_does_not_answer_ends_no_training(  # noqa: PLR0917
     del sys.modules["trackio"]
     assert len(history) > 2
     assert "trackio did not take step 0: division by zero" in caplog.text
+    assert "trackio did not end: list index out of range" in caplog.text
+
+
+def test_what_is_no_training_set_or_other_settings_are_refused(tiny_encoder: Path):
+    settings = config(tiny_encoder)
+    with pytest.raises(DataError, match=r"simcse trains on sentences .* not on list"):
+        fit(SimCSE(settings), ["A dog.", "A cat."])
+    mixed = MixedConfig(encoder=str(tiny_encoder), pooling="cls")
+    with pytest.raises(SettingError, match="SimCSE needs SimCSEConfig, not MixedConfig"):
+        SimCSE(mixed)
 
 
 def test_a_method_that_is_built_anew_is_evaluated_as_it_was_trained(

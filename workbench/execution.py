@@ -3,6 +3,7 @@
 import os
 import sys
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
@@ -210,6 +211,8 @@ def check_settings(config: TrainingConfig) -> None:
         raise SettingError(
             f"revisions: {name!r} is not an encoder of these settings; correct or remove it"
         )
+    if config.report_to and not find_spec(config.report_to):
+        raise SettingError(f"report_to: {config.report_to} is not installed; pip install it")
     for name in dict.fromkeys(config.checkpoints):
         checkpoint = find_checkpoint(name, config.revisions.get(name))
         if name == config.encoder:

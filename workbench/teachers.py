@@ -43,8 +43,8 @@ def find_teacher(
     if not spec:
         raise EncoderError(
             f"the pooling of teacher {name!r} is unknown; set "
-            f'teacher_pooling={{"{name}": "cls"}} of RankCSE '
-            f'or base_pooling="cls" of RankEncoder, or another of {", ".join(POOLINGS)}; for '
+            f"""'teacher_pooling={{"{name}": "cls"}}' of RankCSE """
+            f"or base_pooling=cls of RankEncoder, or another of {', '.join(POOLINGS)}; for "
             "other commands save it with one: Encoder.from_pretrained(NAME, POOLING).save(FOLDER)"
         )
     return checkpoint, spec

@@ -43,8 +43,8 @@ class EncodingSpec:
             raise EncoderError(f"pooling is {self.pooling!r}; choose one of {', '.join(POOLINGS)}")
         if self.template is not None and self.pooling != "mask":
             raise EncoderError(
-                f"a template needs pooling='mask', not {self.pooling!r}; set it, or "
-                "remove the template"
+                f"a template needs pooling='mask', not {self.pooling!r}; set it (of "
+                "RankEncoder's E1 base_pooling), or remove the template"
             )
 
     def add_full_stop(self, sentence: str) -> str:

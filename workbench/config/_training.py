@@ -165,6 +165,9 @@ class TrainingConfig(Settings):
             values |= {"learning_rate": 3e-5, "eval_steps": 10}
         if any(str(given.get(name)).endswith(OWN_FILES) for name in ("train", "dev")):
             values |= OWN_DATA
+        # Epochs that are given count, not the profile's steps.
+        if "epochs" in given and "max_steps" not in given:
+            values["max_steps"] = None
         return values
 
     @property

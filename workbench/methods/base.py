@@ -28,7 +28,7 @@ from workbench.encoder import (
     has_no_dropout,
     unit_rows,
 )
-from workbench.errors import DataError, EncoderError
+from workbench.errors import DataError, EncoderError, SettingError
 from workbench.files import AnyPath, Facts
 from workbench.losses import Embeddings, Scalar, Vectors
 from workbench.methods.distributed import gather_rows
@@ -56,6 +56,11 @@ class Method(nn.Module):
     def __init__(self, config: TrainingConfig) -> None:
         """Load the starting encoder; every random weight derives from the seed of `config`."""
         super().__init__()
+        if type(config) is not self.config_class:
+            raise SettingError(
+                f"{type(self).__name__} needs {self.config_class.__name__}, not "
+                f"{type(config).__name__}"
+            )
         # Before the first random weight: a pooler or a head of a start without one, then the
         # train-only layer. Two runs of one seed begin equal, whatever was computed before.
         set_seed(config.seed)

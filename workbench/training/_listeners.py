@@ -45,7 +45,7 @@ class Progress:
         line = f"step {step:>6}/{self.total}  {news}  {passed}"
         if self.done < step < self.total:
             rate = taken / (step - self.done)
-            rest = timedelta(seconds=round(rate * (self.total - step)))
+            rest = timedelta(seconds=min(round(rate * (self.total - step)), 10**9))
             line += f", {rest} left"
         print(line, flush=True)
         # A log of a day has some hundred lines and not thousands.
@@ -98,4 +98,7 @@ def open_tracker(config: TrainingConfig, run: Run | None) -> Iterator[list[Liste
     try:
         yield [send]
     finally:
-        close()
+        try:
+            close()
+        except Exception as problem:
+            LOG.warning("%s did not end: %s", config.report_to, problem)

@@ -14,7 +14,7 @@ from torch import nn
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError, RunError
-from workbench.methods.base import Method
+from workbench.methods.base import Method, require_kind
 from workbench.methods.distributed import max_over_processes, process_count, process_rank
 from workbench.printing import LOG, steady_stdout
 from workbench.runs import Run, run_path
@@ -60,6 +60,7 @@ def fit(
         sentences = workbench.load_training(config)
         history = workbench.fit(method, sentences, workbench.load_dev(config))
     """
+    require_kind(method.config, data)
     inputs = {
         "train": (data.source, data.checksum),
         "encoder": (method.encoder.source, method.starting_weights),
@@ -75,7 +76,7 @@ def fit(
     if dev is not None and len(np.unique(dev.gold)) < 2:
         raise DataError(
             f"{dev.name}: {len(dev.gold)} pair(s) with one and the same gold cannot choose a "
-            "checkpoint; use a dev set whose gold differs, or dev=None to keep the last step"
+            "checkpoint; use a dev set whose gold differs, in Python dev=None keeps the last step"
         )
     if run and run.finished:
         LOG.info("%s is finished: its encoder is used as it is", run.path)
@@ -134,8 +135,8 @@ def _fit_here(
         times = math.ceil(plan.steps / config.eval_steps) if dev is not None else 0
         if step == 0 and plan.rank == 0 and (plan.steps < _MIN_STEPS or times == 1):
             LOG.warning(
-                "%d steps with %d evaluation(s) on dev are too few to learn from; raise epochs, or "
-                "lower batch_size",
+                "%d steps with %d evaluation(s) on dev are too few to learn from; raise epochs or "
+                "max_steps, or lower batch_size or eval_steps",
                 plan.steps,
                 times,
             )
