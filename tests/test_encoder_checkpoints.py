@@ -10,6 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny_checkpoints import POSITIONS, tiny_checkpoint, tiny_model, tiny_tokenizer
+from tokenizers import Tokenizer
+from tokenizers.models import Unigram
 from transformers import AutoModel, BertForPreTraining, GPT2Config, Qwen3Config, RobertaForMaskedLM
 
 from workbench.encoder import CrossEncoder, Encoder
@@ -73,10 +75,25 @@ def tokenizer(**options: Any) -> Callable[[Path], object]:
     return lambda folder: tiny_tokenizer("bert", **options).save_pretrained(folder)
 
 
+def unigram_file(folder: Path) -> None:
+    """Write the layout of older multilingual encoders: BERT's class, SentencePiece's file."""
+    vocabulary = [(word, -1.0) for word in ("[UNK]", "[PAD]", "[CLS]", "[SEP]", "a", "b")]
+    file = Tokenizer(Unigram(vocabulary, unk_id=0))
+    file.add_special_tokens(["[UNK]", "[PAD]", "[CLS]", "[SEP]"])
+    file.save(str(folder / "tokenizer.json"))
+    write("tokenizer_config.json", {"tokenizer_class": "BertTokenizer"})(folder)
+
+
+def wanted_end(folder: Path) -> None:
+    path = folder / "tokenizer_config.json"
+    facts = json.loads(path.read_text()) | {"add_eos_token": True, "eos_token": "a"}
+    path.write_text(json.dumps(facts))
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "pickled": (
         only_pickled,
-        r"no model.safetensors.*pickled weights can execute code.*save_pretrained",
+        r"no model.safetensors.*pickled weights can execute code.*save_file",
     ),
     "cut short": (cut_short, r"cannot be loaded as 'bert'.* not fully covered"),
     "missing shard": (missing_shard, "m-1.safetensors"),
@@ -113,6 +130,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         tokenizer(words=[f"w{i}" for i in range(99)]),
         "ids up to 103, and the backbone embeds 28",
     ),
+    "another kind of tokenizer": (unigram_file, "another kind than its tokenizer.json holds"),
+    "no end": (wanted_end, "does not put a last, as its add_eos_token says"),
     "no [CLS] first": (tokenizer(first=False), r"does not put \[CLS\] first"),
     "unknown pooling": (
         write("encoder.json", {"pooling": "best"}),

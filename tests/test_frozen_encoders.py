@@ -15,6 +15,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from test_encoder_kinds import PROMPTS, SENTENCES, largest_difference, write
 from tiny_checkpoints import tiny_tokenizer
+from tokenizers import Tokenizer
 
 from workbench import teachers
 from workbench.checkpoints import find_checkpoint
@@ -50,7 +51,8 @@ def write_static(kind: str, folder: Path) -> Path:
     save_file(
         {name: part.contiguous() for name, part in parts.items()}, folder / "model.safetensors"
     )
-    (folder / "config.json").write_text(json.dumps({"model_type": "model2vec", "normalize": True}))
+    facts = {"model_type": "model2vec", "normalize": True, "architectures": ["StaticModel"]}
+    (folder / "config.json").write_text(json.dumps(facts))
     return folder
 
 
@@ -136,7 +138,7 @@ def test_they_are_teachers_that_embed_once(tmp_path: Path, monkeypatch: pytest.M
         assert f"teacher {name}" in method.inputs()
 
 
-def test_they_are_evaluated_and_asked(tmp_path: Path) -> None:
+def test_they_are_evaluated_and_asked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "pairs.tsv"
     rows = [(SENTENCES[i], SENTENCES[i + 1], i % 6) for i in range(20)]
     pd.DataFrame(rows, columns=["sentence1", "sentence2", "score"]).to_csv(
@@ -152,6 +154,20 @@ def test_they_are_evaluated_and_asked(tmp_path: Path) -> None:
             [name], query="the man eats", targets=["the man eats food", "a red park"]
         ).selected
         assert len(answer) == 2
+    assert "pooling" not in caplog.text, "they have one of their own"
+
+
+def test_a_static_encoder_says_what_it_cuts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = write_static("model2vec", tmp_path / "small")
+    path = folder / "tokenizer.json"
+    cutting = Tokenizer.from_file(str(path))
+    cutting.enable_truncation(3)
+    cutting.save(str(path))
+    encoder = load(str(folder))
+    encoder.encode(["the man eats food in a red park", "a boat"])
+    assert "1 of 2 sentences are longer than tokenizer.json allows" in caplog.text
 
 
 def test_a_static_encoder_adds_no_prompts(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from workbench.checkpoints._files import (
     USAGE_FILE as USAGE_FILE,
     USE_ST as USE_ST,
     DenseFile as DenseFile,
+    OtherFile as OtherFile,
     check_architectures as check_architectures,
     read_file as read_file,
     weight_files as weight_files,

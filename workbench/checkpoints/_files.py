@@ -152,6 +152,7 @@ class OtherFile(BaseModel):
     model_type: str = ""
     architectures: list[str] = []
     auto_map: Any = None
+    add_eos_token: Any = None
     model_max_length: float | None = None
     truncation_side: Literal["right"] = "right"  # an Encoder cuts nothing else
     weight_map: dict[str, str] = {}
@@ -247,7 +248,8 @@ def require_model_files(folder: Path, name: str) -> None:
     if not weight_files(folder):
         raise EncoderError(
             f"{folder} has no model.safetensors; ONNX is not read, and pickled weights can "
-            "execute code; convert them by AutoModel's save_pretrained, name as its "
+            "execute code; convert them by safetensors.torch.save_file(torch.load(FILE, "
+            'weights_only=True), "model.safetensors", {"format": "pt"}), name as its '
             f"revision a pull request on the hub that does (refs/pr/<number>), or, {USE_ST}{name}"
         )
 
@@ -263,7 +265,7 @@ def check_architectures(folder: Path) -> list[str]:
     path = folder / "config.json"
     config = read_file(path, OtherFile)
     backbones = []
-    for kind in config.architectures:
+    for kind in config.architectures if config.model_type != "model2vec" else ():
         # "BertForCL" is another head over the library's BertModel, "JinaBertForMaskedLM" has
         # another backbone.
         backbone = re.sub(r"(Model)?(For[A-Z].*)?$", "Model", kind, count=1)

@@ -21,6 +21,7 @@ from workbench.encoder._trial import refuse
 from workbench.encoder._vectors import require_finite
 from workbench.errors import EncoderError
 from workbench.losses import Vectors
+from workbench.printing import LOG
 
 
 class FrozenEncoder:
@@ -98,7 +99,10 @@ class StaticEncoder(FrozenEncoder):
             raise EncoderError(f"{self.source} adds no prompts; st: before its name does")
         tokens = []
         starts = []
-        for row in self._tokenizer.encode_batch_fast(sentences, add_special_tokens=False):
+        rows = self._tokenizer.encode_batch_fast(sentences, add_special_tokens=False)
+        if cut := sum(bool(row.overflowing) for row in rows):
+            LOG.warning("%d of %d sentences are longer than tokenizer.json allows", cut, len(rows))
+        for row in rows:
             starts.append(len(tokens))
             tokens += [token for token in row.ids if token not in self._left_out]
         # The type also holds for no token at all.
@@ -129,7 +133,8 @@ class SentenceTransformerEncoder(FrozenEncoder):
                 f'{name} needs sentence-transformers: pip install "ranking-workbench[st]"'
             ) from error
         # SentenceTransformer would load unknown weights into a model that has random ones.
-        check_architectures(checkpoint.folder)
+        for file in checkpoint.folder.rglob("config.json"):
+            check_architectures(file.parent)
         with refuse(f"SentenceTransformer cannot load or use {name}", "take another checkpoint"):
             self.model = SentenceTransformer(
                 str(checkpoint.folder),

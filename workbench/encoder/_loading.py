@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
+from tokenizers import Tokenizer
 from tokenizers.normalizers import Lowercase, Sequence
 from torch import nn
 from torch.nn import functional
@@ -33,6 +34,7 @@ from workbench.checkpoints import (
     USE_ST,
     Checkpoint,
     DenseFile,
+    OtherFile,
     check_architectures,
     encoder_folder,
     read_file,
@@ -47,6 +49,10 @@ from workbench.printing import LOG
 
 _LOCAL: Facts = {"trust_remote_code": False, "local_files_only": True}
 _COPY = "copy it again (a clone needs `git lfs pull`)"
+_INSTALL = (
+    f"{_COPY}, install the package that it names, or, for a .model without a tokenizer.json, "
+    "sentencepiece and protobuf"
+)
 # Transformers lists these with the causal models alone, though without `is_decoder` they read both
 # ways.
 _BIDIRECTIONAL = ("bert-generation", "xlnet")
@@ -146,7 +152,8 @@ def _prepare_pooler(model: Any, checkpoint: Checkpoint, *, is_random: bool, is_n
         nn.init.zeros_(layer.bias)
     elif is_random:
         raise EncoderError(
-            f"{checkpoint.folder} was saved without the layer of pooling 'pooler'; set pooling=cls"
+            f"{checkpoint.folder} was saved without the layer of pooling 'pooler'; set pooling=cls "
+            "(a training by SimCSE's code has it as mlp: its simcse_to_huggingface.py renames it)"
         )
 
 
@@ -210,8 +217,8 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
     ]
     if seen:
         raise EncoderError(
-            f"{folder}: {', '.join(seen)}; save model and config.json of this "
-            f"{config.model_type!r} again by transformers' save_pretrained"
+            f"{folder}: {', '.join(seen)}; correct the names, or save model and config.json of "
+            f"this {config.model_type!r} again from the training that has them"
         )
     return model, bool(report["missing_keys"])
 
@@ -331,8 +338,13 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
     Raises EncoderError if it is broken or does not belong to the backbone.
     """
     folder = checkpoint.folder
-    with quiet(), refuse(f"the tokenizer in {folder} cannot be loaded", _COPY):
+    file = folder / "tokenizer.json"
+    models = []
+    with quiet(), refuse(f"the tokenizer in {folder} cannot be loaded", _INSTALL):
         tokenizer = AutoTokenizer.from_pretrained(os.fspath(folder), **_LOCAL)
+        if tokenizer.is_fast and file.is_file():
+            models = [Tokenizer.from_file(str(file)).model, tokenizer.backend_tokenizer.model]
+    wants_end = read_file(folder / "tokenizer_config.json", OtherFile).add_eos_token
     largest = max(tokenizer.get_vocab().values(), default=0)
     embedded = len(backbone.get_input_embeddings().weight)
     pad = tokenizer.pad_token_id
@@ -344,6 +356,19 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
         fault = "has no padding token (tokenizer.pad_token = tokenizer.eos_token gives it one)"
     elif largest >= embedded:
         fault = f"has ids up to {largest}, and the backbone embeds {embedded}"
+    elif len(set(map(type, models))) > 1:
+        # Transformers builds some classes anew, whatever the file holds.
+        fault = (
+            'is read as another kind than its tokenizer.json holds ("tokenizer_class": '
+            '"PreTrainedTokenizerFast" in tokenizer_config.json reads that)'
+        )
+    elif wants_end and tokenizer("a")["input_ids"][-1] != tokenizer.eos_token_id:
+        fault = (
+            f"does not put {tokenizer.eos_token} last, as its add_eos_token says (AutoTokenizer."
+            "from_pretrained(FOLDER, add_bos_token=True, add_eos_token=True) does: save that)"
+        )
+    elif checkpoint.lower_case and not tokenizer.is_fast:
+        fault = "cannot be made to lower its case, as do_lower_case asks"
     elif table is not None and table.padding_idx not in (None, pad):
         fault = (
             f"pads with {pad}, and the backbone counts positions from its padding token "

@@ -197,9 +197,8 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
     spec = checkpoint.spec(config.pooling)
     if checkpoint.kind != "transformer" and config.precision not in ("auto", "fp32"):
         raise EncoderError(f"{config.encoder} computes in fp32: leave out precision")
-    if spec is None:
+    if spec is None and checkpoint.kind == "transformer":
         LOG.warning("%s names no pooling: [CLS] is taken; set pooling", config.encoder)
-        spec = EncodingSpec("cls")
     if config.template:
         # Sentences end as PromptBERT ends them.
         spec = EncodingSpec("mask", config.template, ".", ".?\"'")
