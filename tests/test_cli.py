@@ -34,6 +34,7 @@ from workbench.config import (
 )
 from workbench.data import Sentences, load_dev, load_pairs
 from workbench.errors import BusyError, RunError, SettingError
+from workbench.files import PACKAGE
 from workbench.runs import Run, find_run, list_runs, lock_run, remove_runs, split_common_settings
 
 Call = Callable[..., int]
@@ -378,6 +379,38 @@ def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path)
     remove_runs([base, *every], tmp_path)
     assert list_runs(tmp_path).empty
     assert not left.exists()
+
+
+def test_a_run_is_needed_also_by_one_whose_folder_lies_on_another_disk(tmp_path: Path):
+    root = tmp_path / "runs"
+    base = write_run(root, simcse(0), 0.4)
+    learned = write_run(root, RankEncoderConfig.from_parameters("demo", 0), 0.5)
+    shutil.move(root / "rankencoder", tmp_path / "disk")
+    (root / "rankencoder").symlink_to(tmp_path / "disk")
+    with pytest.raises(RunError, match=f"is needed by .*{learned.path.name}"):
+        remove_runs([base], root)
+
+
+def test_what_the_command_starts_runs_its_code_and_not_that_of_the_folder(tmp_path: Path):
+    code = (
+        "import atexit, os, sys\n"
+        "atexit.register(lambda: print('safe', os.environ.get('PYTHONSAFEPATH')))\n"
+        "sys.argv = ['workbench', '--version']\n"
+        "from workbench.__main__ import main\n"
+        "main()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    environment.pop("PYTHONSAFEPATH", None)
+    for folder, expected in ((tmp_path, "safe 1"), (PACKAGE.parent, "safe None")):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout.splitlines()[-1] == expected, done.stderr
 
 
 def test_a_run_is_needed_also_where_all_runs_were_moved_to_and_under_another_root(tmp_path: Path):

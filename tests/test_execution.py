@@ -263,6 +263,21 @@ def test_figures_are_small_in_the_notebook_and_whole_in_the_page_and_unknown_par
         _execute_notebook(file, tmp_path / "out.ipynb", {"xx": 7})
 
 
+def test_braces_in_a_path_are_no_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    import papermill
+    from papermill.parameterize import parameterize_path  # what papermill makes of both paths
+
+    def execute(source: str, running: str, values: dict, **_: object) -> None:
+        assert Path(parameterize_path(source, values)).is_file()
+        Path(parameterize_path(running, values)).write_text("{}")
+
+    monkeypatch.setattr(papermill, "execute_notebook", execute)
+    folder = tmp_path / "runs{seed}" / "b{a}"
+    folder.mkdir(parents=True)
+    _execute_notebook(notebook(folder), folder / "out.ipynb", {"seed": 7})
+    assert (folder / "out.ipynb").is_file()
+
+
 def test_a_kernel_that_never_started_is_started_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

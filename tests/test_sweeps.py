@@ -22,6 +22,7 @@ from workbench.commands.sweeps import read_words, start
 from workbench.config import SimCSEConfig
 from workbench.errors import DataError, RunError, SettingError
 from workbench.runs import lock_run, run_path
+from workbench.sweeps._processes import submit
 
 # A cell that trains nothing: it waits for the same cell of another sweep, notes that it ran, and
 # fails for seed 3.
@@ -538,17 +539,35 @@ def test_looking_at_a_plan_changes_no_cell_that_waits_in_a_queue(tmp_path: Path)
     assert "--no-notebook" in again.command(again.cells[0])
 
 
+def test_every_choice_of_columns_is_checked(tmp_path: Path):
+    (tmp_path / "a.csv").write_text("one,two,near\na,b,1\nc,d,2\n")
+    same = {"train": str(tmp_path / "a.csv"), "dev": "ladders-all", "suites": [["ladders-all"]]}
+    for choices in (["NOT", "near"], ["near", "NOT"]):
+        columns = [f"sentence1=one,sentence2=two,score={name}" for name in choices]
+        with pytest.raises(DataError, match="no column 'NOT' in your files"):
+            sweeps.sweep("cosent", grid=same | {"columns": columns}, runs_root=tmp_path, dry=True)
+
+
+def test_a_path_that_slurm_would_read_as_a_pattern_is_refused(tmp_path: Path):
+    made = sweeps.sweep("simcse", runs_root=tmp_path / "5%train", dry=True)
+    with pytest.raises(SettingError, match=r"Slurm reads % and .* choose other --runs"):
+        submit(made, sweeps.Slurm(), at_once=0)
+
+
 def test_after_cancel_the_same_cells_are_submitted_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     made = sweeps.sweep("simcse", seeds="0-1", runs_root=tmp_path, dry=True)
     jobs = {f"7_{place}": cell.path for place, cell in enumerate(made.cells)}
-    (made.folder / "slurm.json").write_text(json.dumps(jobs))
+    others = {"9": made.cells[0].path}
+    (made.folder / "slurm.json").write_text(json.dumps(jobs | others))
     called = []
 
     def call(*command: str) -> str:
         called.append(command)
-        return "7_0\n7_1\n8\n"  # squeue lists a cancelled job until it has ended
+        # squeue lists a cancelled job until it has ended, and may have given a number again.
+        own = f"{made.folder}/slurm/submission_file_1.sh"
+        return f"7_0 {own}\n7_1 {own}\n8 {own}\n9 /home/else/7_0.sh\n"
 
     monkeypatch.setattr("workbench.sweeps._processes._call", call)
     assert sweeps.queued(made) == jobs

@@ -1,6 +1,7 @@
 """Run a method: by one call in this process, or by executing its notebook with papermill."""
 
 import os
+import re
 import sys
 from functools import partial
 from importlib.util import find_spec
@@ -29,6 +30,7 @@ from workbench.runs import AnyPath, Facts, Run, finished_run, lock_run, root_of_
 # notebook.
 _KERNEL = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    "JUPYTER_PREFER_ENV_PATH": "1",  # not a kernel python3 of another environment
     "PLOTLY_RENDERER": "plotly_mimetype",
     "TQDM_DISABLE": "1",
 }
@@ -240,8 +242,8 @@ def _execute_notebook(notebook: Path, output: Path, parameters: Facts) -> None:
         with mock.patch.dict(os.environ, environment):
             execute = partial(
                 papermill.execute_notebook,
-                str(notebook),
-                str(running),
+                # It would fill in what is in braces.
+                *[re.sub("[{}]", r"\g<0>\g<0>", str(path)) for path in (notebook, running)],
                 parameters,
                 kernel_name="python3",
                 progress_bar=False,

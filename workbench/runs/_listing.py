@@ -318,8 +318,9 @@ def needed_by(*roots: AnyPath) -> dict[Path, list[Path]]:
     They are listed by the folder of the run that they need.
     """
     needs = {}
-    for folder in sorted({path.resolve() for root in roots for path in run_folders(root)}):
-        root = folder.parents[1]
+    for place in sorted({path.absolute() for root in roots for path in run_folders(root)}):
+        folder = place.resolve()
+        root = place.parents[1]  # not that of what a link leads to
         paths = set()
         with suppress(WorkbenchError):  # it cannot be read, or a setting names a file that is gone
             config = Run(folder).config
@@ -328,9 +329,9 @@ def needed_by(*roots: AnyPath) -> dict[Path, list[Path]]:
                 path = path.parent if path.name == "encoder" else path
                 # If all runs were moved, the recorded place is the former one.
                 paths |= {path, root.joinpath(*path.parts[-2:])}
-            places = (root, root_of_needed(config, root))
+            roots_of_needed = (root, root_of_needed(config, root))
             for needed in config.runs_needed:
-                paths |= {run_path(needed, place).resolve() for place in places}
+                paths |= {run_path(needed, each).resolve() for each in roots_of_needed}
         for path in paths - {folder}:
             needs.setdefault(path, []).append(folder)
     return needs

@@ -423,7 +423,7 @@ def held_lock(path: Path) -> Path | None:
     """Return a lock of the run in `path` that a process, this one included, holds."""
     for file in path.glob(".*lock"):  # of the run, and of its notebook
         try:
-            with filelock.FileLock(file, timeout=0):
+            with filelock.FileLock(file, timeout=0, fallback_to_soft=False):
                 continue
         except filelock.Timeout:
             return file

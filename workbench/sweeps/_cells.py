@@ -337,7 +337,9 @@ def open_sweep(
     for cell in cells:
         config = cell.config
         if not finished_run(config, root):
-            choice = repr((config.method, config.data_sets, config.checkpoints, config.pooling))
+            sets = (config.data_sets, config.columns)
+            encoders = (config.checkpoints, config.revisions, config.pooling)
+            choice = repr((config.method, sets, encoders))
             choices[choice] = config
     for config in choices.values():
         check_settings(config)
@@ -345,7 +347,8 @@ def open_sweep(
     file = folder / _FILE
     with reraise_os_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(folder / ".lock"):  # the same command may be starting elsewhere
+        # The same command may be starting elsewhere.
+        with filelock.FileLock(folder / ".lock", fallback_to_soft=False):
             if file.exists() and sorted(cell.path for cell in Sweep(folder).cells) != paths:
                 raise RunError(
                     f"the sweep {folder} has other cells; choose another name, finished runs are "

@@ -15,6 +15,7 @@ from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any
+from unittest import mock
 
 import filelock
 import pydantic.dataclasses
@@ -28,6 +29,8 @@ from workbench.sweeps._cells import Cell, Sweep, merge_grids, open_sweep, plan_c
 
 _JOBS = "slurm.json"  # job id -> path of its cell
 _CORES = '[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK'
+# Of the job that submits, and what sbatch would take before the options given to it.
+_OF_JOB = re.compile(r"SLURM_(?!CONF$)|SBATCH_TIMELIMIT$")
 _REQUEUES = 1000  # starts after a time limit until submitit gives up
 _NOTICE = 90  # seconds before the time limit at which a cell is interrupted
 # Seconds until an interrupted cell is killed; 15 s after Ctrl-C the command itself ends.
@@ -198,6 +201,10 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int) -> None:
     """
     import submitit
 
+    if {*"%\\"} & {*str(sweep.folder)}:
+        raise SettingError(f"{sweep.folder}: Slurm reads % and \\ as patterns; choose other --runs")
+    # A job that submits others hands them its own memory, cores and GPUs.
+    own = {name: value for name, value in os.environ.items() if not _OF_JOB.match(name)}
     jobs = queued(sweep)
     for stage in sweep.missing_stages():
         cells = [cell for cell in stage if cell.path not in jobs.values()]
@@ -206,6 +213,9 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int) -> None:
         needs = set(chain.from_iterable(cell.needs for cell in cells))
         needed = sorted(job for job, path in jobs.items() if path in needs)
         started = {}
+        options = dict(resources.options)
+        afterok = [f"afterok:{':'.join(needed)}"] if needed else []
+        given = [options.pop("dependency")] if "dependency" in options else []
         try:
             executor = submitit.SlurmExecutor(sweep.folder / "slurm", max_num_timeout=_REQUEUES)
             executor.update_parameters(
@@ -221,11 +231,10 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int) -> None:
                 cpus_per_task=resources.cpus,
                 mem=f"{round(1024 * resources.memory)}M" if resources.memory else None,
                 # A cell whose need fails leaves the queue; otherwise it would wait forever.
-                additional_parameters={"kill-on-invalid-dep": "yes", "requeue": True}
-                | resources.options,
-                dependency=f"afterok:{':'.join(needed)}" if needed else None,
+                additional_parameters={"kill-on-invalid-dep": "yes", "requeue": True} | options,
+                dependency=",".join(afterok + given) or None,
             )
-            with executor.batch():
+            with mock.patch.dict(os.environ, own, clear=True), executor.batch():
                 for cell in cells:
                     # Requeued at a time limit or a preemption.
                     work: Any = submitit.helpers.FunctionSequence()
@@ -239,7 +248,7 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int) -> None:
         jobs |= {job.job_id: path for path, job in started.items()}
         # After each stage: what Slurm has accepted is known even if the next stage is refused.
         write_json(sweep.folder / _JOBS, jobs)
-        print(f"{len(cells)} cells submitted to Slurm")
+        print(f"{len(cells)} cells submitted to Slurm, which writes to {sweep.folder / 'slurm'}")
 
 
 def run_cell(folder: Path, cell: Cell) -> None:
@@ -263,7 +272,9 @@ def queued(sweep: Sweep) -> dict[str, str]:
     submitted = read_json(file)
     if not submitted:  # all were cancelled
         return {}
-    listed = _call("squeue", "--noheader", "--array", "--format=%i").split()
+    # With its script: a number may be another job's by now, or on another cluster.
+    lines = _call("squeue", "--noheader", "--array", "--format=%i %o").splitlines()
+    listed = [line.split()[0] for line in lines if f"/{sweep.name}/slurm/" in line]
     return {job: submitted[job] for job in listed if job in submitted}
 
 
