@@ -258,6 +258,15 @@ def test_filters_take_columns_suites_and_any_setting(root: Path):
         assert list_runs(root, where)["seed"].tolist() == seeds
 
 
+def test_the_folder_of_one_method_has_its_runs(root: Path):
+    run = write_run(root, simcse(9), 0.61)
+    (run.path / "encoder").mkdir()
+    (run.path / "encoder" / "config.json").write_text("{}")
+    own = list_runs(root, ["method=simcse"])
+    assert list_runs(root / "simcse")["seed"].tolist() == own["seed"].tolist()
+    assert "unreadable" not in list_runs(root / "simcse")["status"].tolist()
+
+
 def test_a_filter_leaves_out_runs_without_its_column_and_needs_a_value(root: Path):
     write_run(
         root, BaselineConfig.from_parameters("demo", overrides={"encoder": "world-encoder"}), 0.3
@@ -265,8 +274,8 @@ def test_a_filter_leaves_out_runs_without_its_column_and_needs_a_value(root: Pat
     (root / "simcse" / "00000000-s9").mkdir()  # unreadable: nothing is known of it
     assert set(list_runs(root, ["temperature!=0.2"])["method"]) == {"simcse"}
     assert list_runs(root, ["status=unreadable"])["path"].str.endswith("-s9").tolist() == [True]
-    for word in ("seed>", "seed"):
-        with pytest.raises(SettingError, match="is not a filter"):
+    for word in ("seed>", "seed", "seed==0", "seed=>0", "seed!==0"):
+        with pytest.raises(SettingError, match=r"is no method or filter|no column, suite or"):
             list_runs(root, [word])
     with pytest.raises(SettingError, match="seed is a number, which 'zero' is not"):
         list_runs(root, ["seed<zero"])

@@ -366,6 +366,10 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         "sentence1;sentence2;score\na;b;4,5\nc;d;NA\n",
         "line 3: score is 'NA', not a finite number; drop the row",
     ),
+    "one column of texts.csv": (
+        "nr;Satz\n1;ein Hund\n2;eine Katze\n",
+        'give --columns "sentence=Satz"',
+    ),
     "workers.csv": (
         "HITId,WorkerId,Input.one,Input.two,Answer.mean\n1,A,a,b,2\n1,B,c,d,4\n",
         "sentence1=Input.one,sentence2=Input.two,score=NAME",
@@ -665,7 +669,7 @@ def test_columns_and_scale_that_are_chosen_overrule_the_guess(tmp_path: Path) ->
             {"columns": {"sentence1": "left", "sentence2": "rigth"}},
             "no column 'rigth' in .*; did you mean 'right'",
         ),
-        ({"columns": {"negative": "left"}}, r"known: none.*the roles of pairs are sentence1"),
+        ({"columns": {"negative": "left"}}, r"recognised: none.*the roles of pairs are sentence1"),
         (
             {"columns": chosen, "scale": (0, 2)},
             "line 3: how close is '3', not a number from 0 to 2",
@@ -1127,7 +1131,13 @@ def test_suites_come_by_name_and_a_bad_one_stops_all(
     with pytest.raises(DataError, match="two sets are called mine"):
         load_suites([str(root / "mine.csv"), str(root / "other" / "mine.csv")])
     load_training(training(str(root / "mine.csv"), encoder="world-encoder"))
-    assert "use another encoder" in caplog.text
+    assert "world-encoder: of the bundled world, whose words are not those of" in caplog.text
+    caplog.clear()
+    load_training(training(str(root / "mine.csv"), encoder="english-encoder", dev="world-dev"))
+    assert "world-dev: of the bundled world" in caplog.text
+    caplog.clear()
+    load_training(training(str(root / "mine.csv"), dev="ladders-all", suites=["ladders-all"]))
+    assert "bundled world" not in caplog.text
 
 
 def test_bundled_sets_are_whole_and_never_read_from_elsewhere(

@@ -260,7 +260,7 @@ def test_fit_restores_the_mode_of_deterministic_algorithms(
     torch.set_deterministic_debug_mode(mode)
     try:
         with pytest.raises(ZeroDivisionError):
-            fit(method, SimpleNamespace(source="", checksum=""), quiet=True)
+            fit(method, SimpleNamespace(source="", checksum="", kind="sentences"), quiet=True)
         assert (seen, torch.get_deterministic_debug_mode()) == ([1], mode)
     finally:
         torch.set_deterministic_debug_mode(0)

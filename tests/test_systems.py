@@ -37,6 +37,7 @@ from workbench.evaluation import (
 )
 from workbench.metrics import average_ranks, hierarchical_interval, hierarchical_p
 from workbench.systems import SystemScores, compare_scores, join_systems
+from workbench.systems._verdicts import p_text
 from workbench.views import system_sources
 
 ON_DEV = {"suites": ["world-dev"], "device": "cpu", "precision": "fp32"}
@@ -92,6 +93,13 @@ def test_holm_is_over_the_whole_table_and_the_sentence_follows_it(pairs: Pairs):
     assert rows["adjusted"].dropna().tolist() == metrics.holm(rows["p_value"].dropna()).tolist()
     unclear, clear = found.verdicts()
     assert unclear.startswith("No clear difference between equal and a on mine: ")
+    assert f", p {p_text(rows.loc['equal', 'adjusted'])}; a true" in unclear
+    alone = report_pairs({"other": (replace(pairs, name="other"), scores["a"])})
+    apart = SystemScores({"a": [report_pairs({"mine": (pairs, scores["a"])})], "b": [alone]})
+    assert compare_scores(apart, samples=50).notes == [
+        "mine: only a has scores; give its pairs with --on for others",
+        "other: only b has scores; give its pairs with --on for others",
+    ]
     assert "would be seen in 80 of 100 cases" in unclear
     assert clear.startswith("best is better than a on mine: +")
     # Nine systems as good as `a` make the best one's p nine times as large, and no smaller.

@@ -1,7 +1,7 @@
 """The errors of the library: each message has the value, and a remedy or what is allowed."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from pydantic import ValidationError
 
@@ -67,3 +67,9 @@ def unknown_name(kind: str, name: object, known: Iterable[str], where: str) -> s
     """Return the message for an unknown name, with the most similar known one."""
     names = sorted(known)
     return f"no {kind} {name!r} {where}{did_you_mean(name, names)} (known: {', '.join(names)})"
+
+
+def require_known(kind: str, name: object, known: Collection[str], where: str) -> None:
+    """Raise SettingError, with the most similar known name, if a name is unknown."""
+    if name not in known:
+        raise SettingError(unknown_name(kind, name, known, where))

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import SettingError, unknown_name
+from workbench.errors import SettingError, require_known
 from workbench.files import atomic_path, project_path
 
 _SOLUTION = re.compile(
@@ -32,8 +32,7 @@ _INNER = ("lo", "Loopback", "br-", "docker", "veth", "virbr", "vboxnet", "vmnet"
 def find_lesson(name: str) -> Path:
     """Return the bundled notebook of this name; SettingError, with the nearest, for any other."""
     known = {path.stem: path for path in project_path("notebooks").glob("*.ipynb")}
-    if name not in known:
-        raise SettingError(unknown_name("lesson", name, known, "among the notebooks"))
+    require_known("lesson", name, known, "among the notebooks")
     return known[name]
 
 

@@ -4,10 +4,10 @@ import ast
 import os
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from workbench.config import read_parameter
-from workbench.errors import SettingError, unknown_name
+from workbench.errors import require_known
 from workbench.files import project_path
 from workbench.runs import AnyPath, Facts, Run
 
@@ -15,18 +15,12 @@ from workbench.runs import AnyPath, Facts, Run
 _LINK = re.compile(r"\[([^]\n]+)\]\([\w./-]+\.(?:md|ipynb)[^)\n]*\)")
 
 
-class OpenedRun(NamedTuple):
-    """The settings of a notebook, its run, and the absolute path of the folder of runs."""
-
-    config: Any
-    run: Run
-    runs_root: str
-
-
 def open_run(
     config_class: type[Any], profile: str, seed: int, overrides: Facts, runs_root: str
-) -> OpenedRun:
-    """Return the settings that a method's notebook describes, and its run, opened.
+) -> tuple[Any, Run, str]:
+    """Return the settings that a method's notebook describes, its run, and the folder of runs.
+
+    The run is open, and the folder an absolute path.
 
     Example:
         config, run, runs_root = open_run(SimCSEConfig, "demo", 0, {"dropout": 0.2}, "../runs")
@@ -36,7 +30,7 @@ def open_run(
     if "base_root" in config_class.model_fields:
         overrides = {"base_root": root, **overrides}
     config = config_class.from_parameters(profile, seed, overrides)
-    return OpenedRun(config, Run.open(config, root), root)
+    return config, Run.open(config, root), root
 
 
 def check_parameters(namespace: Facts) -> None:
@@ -60,8 +54,7 @@ def check_parameters(namespace: Facts) -> None:
         elif not injected:
             declared = declared | assigned
     for name in injected if declared else ():
-        if name not in declared:
-            raise SettingError(unknown_name("parameter", name, declared, "in this notebook"))
+        require_known("parameter", name, declared, "in this notebook")
         try:
             kind = type(ast.literal_eval(declared[name]))
         except (ValueError, SyntaxError):

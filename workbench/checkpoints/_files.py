@@ -192,7 +192,7 @@ def read_modules(root: Path) -> tuple[Modules, bool]:
     The kind of a Pooling module is its mode. Raises EncoderError for files that no Encoder reads.
     """
     path = root / "modules.json"
-    modules: Modules = []
+    modules = []
     skips_prompt = False
     for module in read_file(path, list[_Module]):
         if not module.type.startswith(("sentence_transformers.", "workbench.encoder.MaskPooling")):

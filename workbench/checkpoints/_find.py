@@ -27,7 +27,6 @@ from workbench.files import checkpoint_checksum, project_path
 
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 _LAYERS = {"Dense", "Normalize"}  # the modules over a pooling that an Encoder has
-_BUNDLED = project_path("data") / "models"
 
 
 def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
@@ -46,7 +45,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
     is_st = plain != name
     path = Path(plain).expanduser()
     if plain in BUNDLED_MODELS:
-        root = _BUNDLED / plain
+        root = project_path("data") / "models" / plain
         source = f"bundled:{plain}"
     elif plain and path.is_dir():
         root = encoder_folder(path.resolve())

@@ -15,7 +15,7 @@ from workbench.printing import LOG
 
 data_app = Typer(no_args_is_help=True, help="List and check datasets, and split your own files.")
 Scale = Annotated[
-    tuple[float, float] | None, Option(help="Range of the scores; by default guessed from them.")
+    tuple[float, float] | None, Option(help="Lowest and highest score, as 0 5; by default guessed.")
 ]
 Kind = StrEnum("Kind", ["sentences", "pairs", "triplets", "labelled"])
 Share = Annotated[float, Option(min=0, max=1, help="Share of the queries.")]

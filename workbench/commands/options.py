@@ -44,10 +44,10 @@ def overrides_of(
         RunError: There is no such run under `runs_root`.
     """
 
-    def folder_of(name: re.Match[str]) -> str:
+    def folder_of(name):
         return workbench.runs.find_run(name[0], runs_root).path.as_posix()
 
     texts = [_RUN.sub(folder_of, text) for text in settings]
     if columns:
         texts.append(f"columns={columns}")
-    return parse_pairs(texts, "KEY=VALUE, such as temperature=0.07")
+    return parse_pairs(texts, "KEY=VALUE without spaces, such as temperature=0.07")

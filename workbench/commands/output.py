@@ -21,7 +21,7 @@ def print_table(table: Any) -> None:
     # A pipe or a file gets every cell whole.
     width = None
     if sys.stdout.isatty():
-        width = max(16, shutil.get_terminal_size().columns // table.shape[1])
+        width = max(48, shutil.get_terminal_size().columns // table.shape[1])
     shown = table.astype(object).where(table.notna(), "")
     echo(shown.to_string(index=False, float_format="{:.2f}".format, max_colwidth=width))
     if caption := table.attrs.get("caption"):

@@ -46,8 +46,8 @@ def print_runs(
         records = json.loads(table.to_json(orient="records"))
         echo(json.dumps(records, indent=1))
     elif table.empty:
-        kind = "such runs" if where else "runs"
-        echo(f"No {kind} under {runs}. Start one: workbench run simcse --runs {quote(runs)}")
+        hint = f"No runs under {runs}. Start one: workbench run simcse --runs {quote(runs)}"
+        echo(f"No such runs under {runs}." if where else hint)
     elif wanted:
         print_table(table)
     else:

@@ -102,8 +102,10 @@ def status(name: SweepName = "", runs: Runs = "runs") -> None:
     """
     if not name:
         lines = [each.summary() for each in workbench.sweeps.list_sweeps(runs)]
-        command = f"workbench sweep simcse --seeds 0-4 --runs {quote(runs)}"
-        hint = f"No sweeps under {runs}. Start one: {command}"
+        hint = (
+            f"No sweeps under {runs}. Start one: workbench sweep simcse --seeds 0-4 "
+            f"--runs {quote(runs)}"
+        )
         echo("\n".join(lines) or hint)
         return
     chosen = workbench.sweeps.find_sweep(name, runs)
@@ -149,8 +151,8 @@ def read_words(words: list[str], runs_root: str) -> Facts:
             )
         except (KeyError, yaml.YAMLError):
             raise SettingError(
-                f"{name}={values} cannot be read; add METHOD to the methods; put a text "
-                "with commas in quotes"
+                f"{name}={values} cannot be read; what is in front of the dot must be "
+                "among the methods; put a text with commas in quotes"
             ) from None
     return {"grid": grids.pop(""), "methods": grids}
 

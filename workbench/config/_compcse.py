@@ -9,8 +9,6 @@ from workbench.config._settings import Count, Positive
 from workbench.config._training import ContrastiveConfig, SetName
 
 Compose = Literal["positive", "anchor", "both", "none"]
-Aggregation = Literal["avg", "sum", "concat_halves", "concat_project", "concat_difference_project"]
-Subsampling = Literal["none", "adjacent", "overlapping", "subsuming", "spans"]
 
 
 class CompCSEConfig(ContrastiveConfig):
@@ -23,14 +21,16 @@ class CompCSEConfig(ContrastiveConfig):
     compose: Compose = "positive"
     """which sides of a pair are composed of parts; none: two dropout views, as SimCSE [CompCSE
     table 4; none: table 2, SimCSE]"""
-    aggregation: Aggregation = "avg"
+    aggregation: Literal[
+        "avg", "sum", "concat_halves", "concat_project", "concat_difference_project"
+    ] = "avg"
     """how the parts' vectors become one [CompCSE table 3]"""
     partition: Literal["words", "tokens"] = "words"
     """units between which sentences are cut: whitespace words (our choice), or the tokenizer's
     tokens [CompCSE sec. 3]"""
     parts: Annotated[int, Ge(2), Le(4)] = 2
     """(parts) pieces a sentence is cut into [CompCSE table 5]"""
-    subsampling: Subsampling = "none"
+    subsampling: Literal["none", "adjacent", "overlapping", "subsuming", "spans"] = "none"
     """further training texts made of a sentence's clauses [CompCSE sec. 3, table 2]"""
     subsuming_depth: Annotated[int, Ge(2), Le(3)] = 2
     """2: a sentence and its halves; 3: its halves and quarters [CompCSE's code]"""

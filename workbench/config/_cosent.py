@@ -3,9 +3,8 @@
 from typing import Annotated, Literal
 
 import pydantic
-from annotated_types import Ge, Le
 
-from workbench.config._settings import Cut, Positive, Value
+from workbench.config._settings import Cosine, Cut, Positive, Value
 from workbench.config._training import (
     AtLeastTwo,
     Kinds,
@@ -15,11 +14,6 @@ from workbench.config._training import (
     SupervisedConfig,
 )
 
-Architecture = Annotated[Literal["bi-encoder", "cross-encoder"], Value]
-Objective = Literal[
-    "cosent", "mse", "softmax", "contrastive", "triplet", "cross_entropy", "pearson", "rank_kl"
-]
-
 
 class CoSENTConfig(SupervisedConfig):
     """CoSENT and its baselines; the defaults are the published settings of supervised training."""
@@ -27,10 +21,12 @@ class CoSENTConfig(SupervisedConfig):
     method = "cosent"
     added = SupervisedConfig.added | {"rank_temperature"}
 
-    architecture: Architecture = "bi-encoder"
+    architecture: Annotated[Literal["bi-encoder", "cross-encoder"], Value] = "bi-encoder"
     """bi-encoder: cosine of two sentence vectors; cross-encoder: a score of both sentences together
     (interaction) [CoSENT fig. 2]"""
-    objective: Objective = "cosent"
+    objective: Literal[
+        "cosent", "mse", "softmax", "contrastive", "triplet", "cross_entropy", "pearson", "rank_kl"
+    ] = "cosent"
     """the loss; cross_entropy needs architecture=cross-encoder, all others but cosent the other;
     pearson follows the values of gold, rank_kl their ranks [CoSENT eqs. 2, 4-6, 10, 11; Pcc-tuning;
     CoDiEmb]"""
@@ -41,7 +37,7 @@ class CoSENTConfig(SupervisedConfig):
     interaction_scale: Literal["paper", "code"] = "paper"
     """lambda of a cross-encoder; paper: scale, as in eq. 11; code: 1, as in both published codes
     [CoSENT eq. 11]"""
-    epsilon: Annotated[float, Ge(-1), Le(1)] = 0.0
+    epsilon: Cosine = 0.0
     """contrastive: the cosine to which dissimilar pairs decrease; paper's form: at least 0
     [CoSENT sec. V-H]"""
     contrastive_form: Literal["paper", "hinge"] = "paper"

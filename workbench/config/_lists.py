@@ -1,13 +1,9 @@
 """Settings of training on graded lists."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from annotated_types import Ge
-
-from workbench.config._settings import Positive
+from workbench.config._settings import Count, Positive
 from workbench.config._training import SetName, Suites, SupervisedConfig
-
-ListLoss = Literal["listnet", "listmle", "cosent", "approx_ndcg"]
 
 
 class ListsConfig(SupervisedConfig):
@@ -15,7 +11,7 @@ class ListsConfig(SupervisedConfig):
 
     method = "lists"
 
-    ranking: ListLoss = "listnet"
+    ranking: Literal["listnet", "listmle", "cosent", "approx_ndcg"] = "listnet"
     """the loss of a list; listnet reads the values of gold, the others its order, approx_ndcg with
     gains [CoSENT eq. 10; RankCSE eqs. 4, 5; Qin 2010]"""
     temperature: Positive = 0.05
@@ -27,7 +23,7 @@ class ListsConfig(SupervisedConfig):
     """listnet: divides gold, scaled to 0 to 1; the smaller, the more the best target counts
     [RankCSE tau_3]"""
 
-    train_limit: Annotated[int | None, Ge(1)] = None
+    train_limit: Count | None = None
     """(queries) train on the pairs of a seeded sample of this many queries (a target in four of
     them is one too); none: all"""
     train: SetName = "sick-train"
@@ -36,7 +32,7 @@ class ListsConfig(SupervisedConfig):
     """[CoSENT tab. II]"""
     suites: Suites = ["sick-test"]
     """[CoSENT tab. IV]"""
-    batch_size: Annotated[int, Ge(1)] = 8
+    batch_size: Count = 8
     """(queries) queries per step, each with all its targets, over all processes"""
 
     @property

@@ -51,7 +51,7 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     @property
     def uses_scores(self) -> bool:
         """Whether a term reads the scores between the two views of a batch."""
-        return bool(self.info_nce or self.beta or self.gamma or self.rank_lists or self.rank_weight)
+        return bool(super().has_terms or self.rank_lists or self.rank_weight)
 
     @property
     def has_terms(self) -> bool:

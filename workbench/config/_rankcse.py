@@ -13,8 +13,6 @@ from workbench.config._settings import (
 )
 from workbench.config._training import AtLeastTwo, ContrastiveConfig, EncoderName, Folder, Pooling
 
-Ranking = Literal["listnet", "listmle", "cosent", "mse", "correlation"]
-
 
 class RankCSEConfig(ContrastiveConfig):
     """RankCSE; the defaults are the paper's settings of BERT-base with ListNet (tables 2 and 9).
@@ -49,7 +47,7 @@ class RankCSEConfig(ContrastiveConfig):
     gamma: NonNegative = 1.0
     """weight of the ranking distillation; of mse about 100, of correlation about 15, whose
     values are smaller [RankCSE app. A]"""
-    ranking: Ranking = "listnet"
+    ranking: Literal["listnet", "listmle", "cosent", "mse", "correlation"] = "listnet"
     """the loss that distils the teacher's lists; mse and correlation are controls, which follow its
     values and not only their order [RankCSE eqs. 4, 5; CoSENT table III]"""
     positive: Literal["paper", "kept", "dropped"] = "paper"

@@ -3,9 +3,10 @@
 from typing import Annotated, Literal
 
 import pydantic
-from annotated_types import Ge, Le, MinLen
+from annotated_types import MinLen
 
 from workbench.config._settings import (
+    Cosine,
     Cut,
     NonNegative,
     Positive,
@@ -22,8 +23,6 @@ from workbench.config._training import (
     TrainingConfig,
     whole_encoder,
 )
-
-Bound = Annotated[float | None, Ge(-1), Le(1)]
 
 
 class RankEncoderConfig(ContrastiveConfig):
@@ -65,10 +64,10 @@ class RankEncoderConfig(ContrastiveConfig):
     5]"""
     rank_weight: NonNegative = 0.05
     """lambda_train, weight of the rank loss [RankEncoder sec. 4.3]"""
-    lower: Bound = 0.5
+    lower: Cosine | None = 0.5
     """tau_l: pairs below this rank similarity are left out; none: no bound [RankEncoder sec.
     4.3]"""
-    upper: Bound = 0.8
+    upper: Cosine | None = 0.8
     """tau_u: pairs above it are left out; none: no bound [RankEncoder sec. 4.3]"""
     inference_weight: Share = 0.1
     """lambda_inf: share of the rank similarity at test [RankEncoder sec. 4.3]"""

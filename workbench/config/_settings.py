@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from workbench.errors import SettingError, describe_problems, unknown_name
+from workbench.errors import SettingError, describe_problems, require_known, unknown_name
 from workbench.files import OWN_FILES, checksum_of_name, project_path, text_checksum
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ NonNegative = Annotated[float, Ge(0)]
 Fraction = Annotated[float, Ge(0), Lt(1)]
 Count = Annotated[int, Ge(1)]
 Share = Annotated[float, Ge(0), Le(1)]
+Cosine = Annotated[float, Ge(-1), Le(1)]
 Seed = Annotated[int, Ge(0), Lt(2**31)]
 Cut = Annotated[int, Ge(3)]  # sentences are cut at so many tokens, specials included
 
@@ -139,10 +140,7 @@ class Settings(BaseModel):
         # result are added without a mention in `added`.
         is_complete = fields.keys() - self.added - self.outside_digest <= named.keys()
         if not is_complete:
-            if profile not in self.profiles:
-                raise SettingError(
-                    unknown_name("profile", profile, self.profiles, f"of {self.method}")
-                )
+            require_known("profile", profile, self.profiles, f"of {self.method}")
             named = self.profile_values(profile, named) | named
         try:
             super().__init__(**named)
@@ -366,7 +364,7 @@ def read_value(value: Any, annotation: Any) -> Any:
 
 def unique_keys(pairs: Iterable[tuple[str, Any]]) -> Values:
     """Return the pairs as a dictionary. Raises SettingError for a key that is given twice."""
-    content: Values = {}
+    content = {}
     for name, value in pairs:
         if name in content:
             raise SettingError(f"{name} is given twice; keep one of them")
@@ -415,8 +413,7 @@ def _describe_schema(schema: Values) -> str:
         return "one of " + ", ".join(map(repr, schema["enum"]))
     if "anyOf" in schema:
         return " or ".join(map(_describe_schema, schema["anyOf"]))
-    inner = schema.get("items") or schema.get("additionalProperties")
-    if inner:
+    if inner := schema.get("items") or schema.get("additionalProperties"):
         return f"{schema['type']} of {_describe_schema(inner)}"
     signs = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
     limits = [f"{sign} {schema[key]}" for key, sign in signs.items() if key in schema]

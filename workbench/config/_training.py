@@ -41,10 +41,6 @@ SEVEN_STS = [
 # Bundled encoders -> the dataset whose words each knows, and no others; "": English.
 BUNDLED_MODELS = {"world-encoder": "world", "world-teacher": "world", "english-encoder": ""}
 
-# Your own encoder and data: a well-tuned encoder often loses, so the start competes, and a ruined
-# training ends.
-OWN_DATA: Values = {"keep_start": True, "stop_below_start": 3.0}
-
 
 def whole_encoder(name: str) -> str:
     """Return the absolute path of a local encoder, other names as they are.
@@ -164,7 +160,8 @@ class TrainingConfig(Settings):
             # (experiments/own_data.py).
             values |= {"learning_rate": 3e-5, "eval_steps": 10}
         if any(str(given.get(name)).endswith(OWN_FILES) for name in ("train", "dev")):
-            values |= OWN_DATA
+            # A well-tuned encoder often loses, so the start competes, and a ruined training ends.
+            values |= {"keep_start": True, "stop_below_start": 3.0}
         # Epochs that are given count, not the profile's steps.
         if "epochs" in given and "max_steps" not in given:
             values["max_steps"] = None

@@ -51,7 +51,8 @@ def find_set(name: str, kind: str | None = None) -> DataSet:
     entry = CATALOGUE.get(name)
     if entry is None:
         raise DataError(
-            f"no dataset {name!r}{did_you_mean(name, CATALOGUE)}; `workbench data list` shows all"
+            f"no dataset {name!r}{did_you_mean(name, CATALOGUE)}; `workbench data list` shows all; "
+            "a file is named with its ending, as mine.csv"
         )
     if kind not in (None, entry.kind):
         raise DataError(f"{name} holds {entry.kind}, not {kind}; load_data({name!r}) loads it")

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from workbench.config import BUNDLED_MODELS
 from workbench.data._catalogue import CATALOGUE, TRANSFER, DataSet, Kind, dataset_names, find_set
 from workbench.data._roles import Columns, Scale, kinds_of_table
 from workbench.data._sets import (
@@ -119,13 +118,13 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
         sentences = load_training(config)
     """
     name = config.train
-    known_set = BUNDLED_MODELS.get(config.encoder)  # the only set whose words it knows
-    if known_set and name.endswith(OWN_FILES):
+    used = [*config.checkpoints, config.dev, *config.suites]
+    of_world = [part for part in used if str(part).startswith("world-")]
+    if of_world and name.endswith(OWN_FILES):
         LOG.warning(
-            "%s only knows the words of the bundled %s; use another encoder for %s, such as "
-            "encoder=english-encoder",
-            config.encoder,
-            known_set,
+            "%s: of the bundled world, whose words are not those of %s; set encoder=, teachers=, "
+            "dev= and suites= to yours",
+            ", ".join(of_world),
             name,
         )
     if name in dataset_names("labelled"):
@@ -225,7 +224,7 @@ def require_columns(config: Any) -> None:
 
 def require_in_one(files: Iterable[AnyPath], columns: Roles) -> None:
     """Raise DataError for a column that none of your own files has."""
-    known: Texts = {}
+    known = {}
     for table in map(read_own, files if columns else ()):
         known |= table.columns if table else {}
     Table(known, "your files", "").require(columns)
@@ -352,7 +351,7 @@ def _read_archive(entry: DataSet) -> Texts:
     with tarfile.open(archive) as tar:
         members = {"/".join(Path(member.name).parts[-2:]): member for member in tar}
 
-        def lines(path: str) -> list[str]:
+        def lines(path):
             file: Any = tar.extractfile(members[path])
             content = file.read().replace(b"\r\n", b"\n").removesuffix(b"\n")
             try:

@@ -24,7 +24,8 @@ _STATED_SCALE = re.compile(
 # identify the rows, as pandas and spreadsheets write it; they are facts of a row; or they are
 # larger for what is further. A range or a sign may follow ("#", "Nr.").
 NO_ROLE = re.compile(
-    r"""((.*[\W_])?((row|pair|query|question|prompt|doc|q)?(idx?|index|nr|no|number)|[dpqsu]id|\w*[a-z](?-i:Id))\d*
+    r"""((.*[\W_])?((row|pair|query|question|prompt|doc|q)?(idx?|index|nr|no|number)|[dpqsu]id
+        | \w*[a-z](?-i:Id))\d*
     | (row|pair|level_\d+|unnamed.*|__index_level.*)?
     | (.*[\W_])?(year|month|day|date|time(stamp)?|fold|split|seed|cluster|group|topic)
     | (.*[\W_])?(len(gth)?|count|vote|price|age|size)s?
@@ -48,8 +49,8 @@ def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
     if "pairs" not in kinds and all(_guess_texts(table, matches["pairs"]).values()):
         kinds.append("pairs")
     if not kinds:
-        # A file of one column holds sentences.
-        fitting: list[Kind] = ["sentences"] if len(table.columns) == 1 else [*ROLES]
+        # A file of one column of texts holds sentences.
+        fitting = ["sentences", *ROLES] if len(_texts_of(table)) < 2 else [*ROLES]
         nearest = max(fitting, key=lambda kind: sum(map(bool, matches[kind].values())))
         raise _missing_columns(table, nearest, matches[nearest])
     kinds.sort(key="triplets".__ne__)  # no score says more than a negative
@@ -102,7 +103,7 @@ def read_roles(
                 f"another column has them, say so: --columns {role}=NAME"
             )
     notes = [f"{role} = {column}" for role, column in roles.items() if role != column]
-    facts: Facts = {}
+    facts = {}
     if kind == "triplets":
         table = table.combine_lists(roles["positive"], roles["negative"])
     if kind == "pairs":
@@ -136,7 +137,7 @@ def match_columns(kind: Kind, table: Table, chosen: Columns) -> Matches:
     named = {plain_name(role): column for role, column in (chosen or {}).items()}
     taken = set(named.values())
     plain = {column: plain_name(column) for column in table.columns}
-    matches: Matches = {}
+    matches = {}
     for role, names in ROLES[kind].items():
         given = [name for name in names if name in named]
         if given:
@@ -186,10 +187,10 @@ def _missing_columns(table: Table, kind: Kind, matches: Matches) -> DataError:
     have = ", ".join(list(table.columns)[:12])
     found = ", ".join(map(" = ".join, known.items()))
     return DataError(
-        f"{table.where}: the columns are {have} (known: {found or 'none'}); the roles of {kind} "
-        f"are {', '.join(matches)}; a score is larger for closer texts and has a decimal point; "
-        "no method trains on pairs without a score or a negative (is the first line a header?): "
-        f'give --columns "{",".join(words)}" or other names, or rename columns in the file'
+        f"{table.where}: the columns are {have} (recognised: {found or 'none'}); the roles of "
+        f"{kind} are {', '.join(matches)}; a score is larger for closer texts and has a decimal "
+        "point; no method trains on pairs without a score or a negative (is the first line a "
+        f'header?): give --columns "{",".join(words)}" or other names, or rename columns'
     )
 
 
@@ -206,7 +207,7 @@ def _read_scores(
     # An empty cell has no label, like the "-" of SNLI.
     labels = [text.strip().casefold() or "-" for text in table.columns[column]]
 
-    def count(classes: list[str]) -> int:
+    def count(classes):
         return sum(map(labels.count, classes))
 
     classes = max(TABLES["guess"]["classes"], key=count)

@@ -149,7 +149,7 @@ def own_file(name: AnyPath) -> Path | None:
     if "." in path.name or "/" in str(name):
         raise DataError(
             f"{name}: expected .txt, .csv, .tsv, .jsonl (also .gz) or .parquet, in lower case; "
-            "convert the file, or rename it"
+            "convert the file, rename it, or name a file of the folder"
         )
     return None
 
@@ -283,7 +283,7 @@ def _find_delimiter(text: str, ending: str) -> str:
     """Return the delimiter that most of the first lines have as often as the header has it."""
     lines = text.split("\n", 20)[:20]
 
-    def rank(delimiter: str) -> tuple[int, int]:
+    def rank(delimiter):
         counts = [line.count(delimiter) for line in lines]
         return counts.count(counts[0]), counts[0]
 
@@ -340,7 +340,7 @@ def _parse_quoted(text: str, path: Path, delimiter: str) -> Records:
     csv.field_size_limit(max(len(text), csv.field_size_limit()))  # by default 131,072 characters
     source = io.StringIO(plain, newline="\n")
     reader = csv.reader(source, delimiter=delimiter, skipinitialspace=True, strict=True)
-    records: Records = {}
+    records = {}
     start = 1
     try:
         for record in reader:
@@ -391,8 +391,7 @@ def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, 
 
 
 def _require_distinct(names: Sequence[str], where: str) -> None:
-    repeated = Counter(names) - Counter({*names})
-    if repeated:
+    if repeated := Counter(names) - Counter({*names}):
         raise DataError(
             f"{where}: a column name is repeated ({', '.join(map(repr, repeated))}); rename or "
             "remove one of the columns (is the first line a header with one tab or comma between "

@@ -25,6 +25,7 @@ ATTENTION = "workbench_cheap_dropout"
 # reach attention.
 PACKABLE = ("bert", "roberta", "xlm-roberta")
 _LEVELS = 1 << 16
+_Heads = Float[Tensor, "t heads w"]  # of all tokens, as one row
 
 
 @dataclass(frozen=True)
@@ -100,25 +101,23 @@ def attends_unpadded(device: torch.device, width: int) -> bool:
 
 
 def unpadded_attention(  # noqa: PLR0917 - it continues the list of query, key and value
-    query: Float[Tensor, "t heads w"],
-    key: Float[Tensor, "t heads w"],
-    value: Float[Tensor, "t heads w"],
+    query: _Heads,
+    key: _Heads,
+    value: _Heads,
     packing: Unpadded,
     dropout: float,
     scale: float | None,
-) -> Float[Tensor, "t heads w"]:
+) -> _Heads:
     """Compute softmax(q k^T s) v of each sentence by itself, with dropout of the weights."""
     # `torch.nn.attention.varlen` calls the same kernel in half precision, but has no dropout.
-    bounds = packing.bounds
-    longest = packing.longest
-    kernels = torch.ops.aten
+    # Both kernels take the places of the queries, then those of the keys.
+    options = (packing.bounds, packing.bounds, packing.longest, packing.longest, dropout)
+    aten = torch.ops.aten
     if query.dtype == torch.float32:
         rows = [part.unsqueeze(0) for part in (query, key, value)]
-        options = (None, bounds, bounds, longest, longest, dropout, 0, True)
-        states = kernels._efficient_attention_forward(*rows, *options, scale=scale)[0]
+        states = aten._efficient_attention_forward(*rows, None, *options, 0, True, scale=scale)[0]
         return states.squeeze(0)
-    options = (bounds, bounds, longest, longest, dropout, False, False)
-    return kernels._flash_attention_forward(query, key, value, *options, scale=scale)[0]
+    return aten._flash_attention_forward(query, key, value, *options, False, False, scale=scale)[0]
 
 
 def cheap_dropout(x: Tensor, rate: float) -> Tensor:

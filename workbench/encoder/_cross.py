@@ -59,7 +59,7 @@ class CrossEncoder(Encoder):
         columns = self._pair_tokens(first, second, self.max_seq_length) if first else {}
         lengths = np.fromiter(map(len, columns.get("input_ids", [])), np.int64)
 
-        def batch_of(index: np.ndarray) -> Mapping[str, Tensor]:
+        def batch_of(index):
             rows = {name: [column[row] for row in index] for name, column in columns.items()}
             return self.tokenizer.pad(rows, return_tensors="pt")
 

@@ -4,7 +4,7 @@ import copy
 import hashlib
 import inspect
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -320,7 +320,7 @@ def load_dense(checkpoint: Checkpoint, width: int) -> Any:
     return nn.Sequential(*layers)
 
 
-def weights_checksum(weights: nn.Module | Mapping[str, Any]) -> str:
+def weights_checksum(weights: nn.Module | Facts) -> str:
     """Return the sha256 of the names and values of weights, of a module or by name."""
     tensors = weights.state_dict() if isinstance(weights, nn.Module) else weights
     total = hashlib.sha256()

@@ -277,7 +277,7 @@ class Encoder(nn.Module):
         _, after = special_tokens(self.tokenizer)
         cut = 0
 
-        def cut_chunks(template: Template | None) -> Iterator[list[list[int]]]:
+        def cut_chunks(template):
             nonlocal cut
             for texts in sentence_chunks(sentences):
                 if template:
@@ -298,8 +298,7 @@ class Encoder(nn.Module):
         """Return the pooled vectors of a batch from `tokenize`, with gradient, not normalised."""
         ids, mask, states = self._hidden_states(batch)
         chosen = self._template.mask_position(ids) if self._template else mask.bool()
-        skipped = batch.get("skipped", self._skipped)
-        if skipped:
+        if skipped := batch.get("skipped", self._skipped):
             chosen[:, :skipped] = False
         return self._pool(states, chosen)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from workbench.checkpoints import EncodingSpec
 from workbench.config import Pooling
-from workbench.encoder._tokens import token_ids
+from workbench.encoder._tokens import TokenIds, token_ids
 from workbench.errors import EncoderError
 from workbench.losses import Embeddings, widen
 
@@ -17,7 +17,6 @@ from workbench.losses import Embeddings, widen
 # avg_embedding_last averages the embedding layer and the last, which the printed "first-last avg."
 # of 56.70 was made with (SimCSE issues 133 and 285).
 FIRST_LAYER = {"avg_first_last": 1, "avg_embedding_last": 0}
-MEANS = ("mean", *FIRST_LAYER)  # the poolings that are a mean over all tokens
 
 
 def pool(
@@ -40,7 +39,8 @@ def pool(
     if pooling == "max":
         lowest = torch.finfo(last.dtype).min
         return widen(last.masked_fill(~chosen.unsqueeze(-1), lowest).amax(dim=1))
-    if pooling not in (*MEANS, "mask"):
+    # What is left is a mean over tokens.
+    if pooling not in ("mean", *FIRST_LAYER, "mask"):
         raise EncoderError(f"pool() has no branch for pooling {pooling!r}")
     states = widen(last)
     if pooling in FIRST_LAYER:
@@ -70,13 +70,12 @@ class Template:
             raise EncoderError("pooling 'mask' reads the [MASK] token, and this tokenizer has none")
         self._spec = spec
         self._tokenizer = tokenizer
-        self._mask_id = tokenizer.mask_token_id
         self._before, self._after = text.replace(_MASK, tokenizer.mask_token).split(_SLOT)
         self._mask_last = text.index(_MASK) > text.index(_SLOT)
         # In tokens, without a sentence, special ones included.
         self.length = len(self.wrap([""])[0])
 
-    def wrap(self, sentences: list[str]) -> list[list[int]]:
+    def wrap(self, sentences: list[str]) -> TokenIds:
         """Return the token ids of the template around each sentence."""
         return self._ids([self._spec.add_full_stop(sentence) for sentence in sentences])
 
@@ -100,13 +99,13 @@ class Template:
             [ids] = self._ids([sentence])
         return ids
 
-    def _ids(self, sentences: list[str]) -> list[list[int]]:
+    def _ids(self, sentences: list[str]) -> TokenIds:
         texts = [self._before + sentence + self._after for sentence in sentences]
         return token_ids(self._tokenizer, texts)
 
     def mask_position(self, ids: Int[Tensor, "n l"]) -> Bool[Tensor, "n l"]:
         """Return True at the template's own mask, even if the sentence contains mask tokens too."""
-        masks = ids == self._mask_id
+        masks = ids == self._tokenizer.mask_token_id
         if self._mask_last:  # count from the right
             return masks & (masks.flip(1).cumsum(1).flip(1) == 1)
         return masks & (masks.cumsum(1) == 1)

@@ -90,8 +90,7 @@ def _saved_files(folder: Path) -> Pushed:
             raise RunError(f"{path} is a link, which may lead anywhere; put a copy in its place")
         elif path.is_file():
             files[name] = path.stat().st_size
-    missing = sorted(_REQUIRED - {*files})
-    if missing:
+    if missing := sorted(_REQUIRED - {*files}):
         raise RunError(f"{folder} has no {', '.join(missing)}; save the encoder again")
     return files
 

@@ -232,8 +232,7 @@ def write_card(
     the hub calls them.
     """
     known = [*_CARD_FIELDS, "title", "description"]
-    unknown = sorted(card.keys() - known)
-    if unknown:
+    if unknown := sorted(card.keys() - known):
         raise EncoderError(f"a model card has no field {unknown[0]!r}; it has {', '.join(known)}")
     fields = {name: card[name] for name in _CARD_FIELDS if card.get(name)}
     for name in ("base_model", "datasets"):

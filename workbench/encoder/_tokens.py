@@ -18,6 +18,7 @@ from workbench.files import Facts
 # Sentences tokenised at a time: enough for every thread, few enough to stay in the cache.
 _CHUNK = 2048
 Rows = Sequence[int] | np.ndarray  # places of sentences
+TokenIds = list[list[int]]  # of each text
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class TokenRows:
     padding: int
 
     @classmethod
-    def gather(cls, chunks: Iterable[list[list[int]]], padding: int) -> "TokenRows":
+    def gather(cls, chunks: Iterable[TokenIds], padding: int) -> "TokenRows":
         pieces = [np.empty(0, np.int32)]
         counts = []
         for rows in chunks:
@@ -101,7 +102,7 @@ def sentence_chunks(sentences: Iterable[Any]) -> Iterator[list[str]]:
         yield [text or " " for _, text in chunk]
 
 
-def token_ids(tokenizer: Any, texts: list[str], *, special: bool = True) -> list[list[int]]:
+def token_ids(tokenizer: Any, texts: list[str], *, special: bool = True) -> TokenIds:
     """Return the ids of each text, whole, as a call of the tokenizer would.
 
     special: with special tokens.

@@ -81,8 +81,8 @@ def finite_array(values: Any, source: str) -> np.ndarray:
         values = torch.stack(values)
     if isinstance(values, Tensor):
         values = values.detach().cpu().to_dense().double()  # numpy has no bf16
-    dense = getattr(values, "toarray", None)  # of scipy's sparse matrices, as TfidfVectorizer's
-    if dense:
+    # Of scipy's sparse matrices, as TfidfVectorizer's.
+    if dense := getattr(values, "toarray", None):
         values = dense()
     try:
         array = np.asarray(values, dtype=np.float64)

@@ -84,4 +84,4 @@ class TfIdf:
         """Return the cosine of each pair, without dense vectors."""
         first = self._vectorizer.transform(sentence1)
         second = self._vectorizer.transform(sentence2)
-        return np.asarray(first.multiply(second).sum(axis=1), dtype=np.float64).ravel()
+        return np.asarray(first.multiply(second).sum(axis=1)).ravel()

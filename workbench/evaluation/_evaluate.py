@@ -37,11 +37,12 @@ from workbench.runs import AnyPath, Run, finished_run
 # Roles of inputs that are not suites; a suite of such a name is recorded as "suite dev".
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")
 Suites = Mapping[str, Pairs | TransferTask]
+AnySuites = Suites | Sequence[str] | str  # or their names
 
 
 def evaluate(
     model: Encode | Any,
-    suites: Suites | Sequence[str] | str,
+    suites: AnySuites,
     *,
     run: Run | None = None,
     stage: str = "",
@@ -150,8 +151,7 @@ def evaluate_model(config: BaselineConfig, runs_root: AnyPath = "runs") -> Run:
     run = Run.open(config, runs_root)
     try:
         if not run.finished:  # by another process meanwhile
-            encoder = getattr(model, "encoder", model)
-            source = getattr(encoder, "source", None)  # tf-idf has none
+            source = getattr(getattr(model, "encoder", model), "source", None)  # tf-idf has none
             # There is nothing to train.
             run.record(trained=True, source=source, precision=precision)
             evaluate(model, suites, run=run, classifier=config.classifier)
@@ -278,7 +278,7 @@ def _predict(model: Any, pairs: Pairs) -> np.ndarray:
     return predicted
 
 
-def _load(suites: Suites | Sequence[str] | str) -> Suites:
+def _load(suites: AnySuites) -> Suites:
     names = [suites] if isinstance(suites, str) else suites
     if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
         suites = load_suites(names)

@@ -35,7 +35,6 @@ def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> pd.DataFrame:
     # One frame of all queries, not one for each: a suite can have thousands.
     sizes = [len(group.pairs) for group in groups]
     rows = np.concatenate([group.pairs for group in groups])
-    ranks = [average_ranks(-values[group.pairs]) for group in groups]
     columns = {
         "suite": suite,
         "query_id": np.repeat([f"q{number}" for number in range(len(groups))], sizes),
@@ -44,6 +43,6 @@ def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> pd.DataFrame:
         "target": [target for group in groups for target in group.targets],
         "gold": np.concatenate([group.gold for group in groups]),
         "score": values[rows],
-        "rank": np.concatenate(ranks),
+        "rank": np.concatenate([average_ranks(-values[group.pairs]) for group in groups]),
     }
     return pd.DataFrame(columns)

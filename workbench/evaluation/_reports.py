@@ -112,8 +112,7 @@ def score_pairs(
         subsets = {}
         # Subsets are in the order of the file.
         for name, rows in pd.Series(gold).groupby(pairs.subset, sort=False).indices.items():
-            own = spearman(gold[rows], predicted[rows])
-            subsets[name] = {"spearman": own, "n": len(rows)}
+            subsets[name] = {"spearman": spearman(gold[rows], predicted[rows]), "n": len(rows)}
         values |= {"aggregation": how, "subsets": subsets}
     ranked = ranking_table(pairs, predicted, suite)
     if len(ranked):

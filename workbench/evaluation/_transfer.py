@@ -134,8 +134,9 @@ def _take_rows(rows: Rows, which: np.ndarray) -> Rows:
 def _fit_sklearn(train: Rows, _: Rows | None, strengths: Sequence[float]) -> list[Predict]:
     from sklearn.linear_model import LogisticRegression
 
-    models = [LogisticRegression(C=strength, max_iter=2000) for strength in strengths]
-    return [model.fit(*train).predict for model in models]
+    return [
+        LogisticRegression(C=strength, max_iter=2000).fit(*train).predict for strength in strengths
+    ]
 
 
 def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> list[Predict]:
@@ -169,11 +170,10 @@ def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> 
             )
         held = _take_rows(train, shuffled[:cut])
         train = _take_rows(train, shuffled[cut:])
-    layers = [
-        _train_layer(deepcopy(start), train, held, strength, deepcopy(order))
+    return [
+        partial(_classes, _train_layer(deepcopy(start), train, held, strength, deepcopy(order)))
         for strength in strengths
     ]
-    return [partial(_classes, layer) for layer in layers]
 
 
 def _train_layer(

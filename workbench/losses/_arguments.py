@@ -5,12 +5,13 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 P = ParamSpec("P")
 Scalar = Float[Tensor, ""]
 AnyShape = Float[Tensor, "..."]  # compared with that of another argument in the function
+AnyNumbers = Shaped[Tensor, "..."]  # the same; they may be integers or booleans
 Scores = Float[Tensor, "n m"]  # a list of m scores in each row
 PairScores = Float[Tensor, " n"]  # a score of each pair
 SquareScores = Float[Tensor, "n n"]  # of the sentences of a batch with one another

@@ -41,7 +41,9 @@ def clamp_masked(logits: Tensor) -> Tensor:
     return logits.clamp_min(torch.finfo(logits.dtype).min / 2)
 
 
-def paired_lists(student: Tensor, teacher: Tensor, exclude_positive: bool) -> tuple[Tensor, Tensor]:
+def paired_lists(
+    student: Tensor, teacher: Tensor, exclude_positive: bool = False
+) -> tuple[Tensor, Tensor]:
     """Check the student's and the teacher's lists, and drop the positives if asked."""
     if student.ndim != 2:
         raise ValueError(f"student has shape {tuple(student.shape)}; it must be a matrix of lists")

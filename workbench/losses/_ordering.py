@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import kl_div, log_softmax, softplus
 
 from workbench.losses._arguments import (
+    AnyNumbers,
     AnyShape,
     PairScores,
     Scalar,
@@ -50,7 +51,7 @@ def _cosent_rows(logits: Scores, labels: Shaped[Tensor, "n m"]) -> PairScores:
 
 
 @full_precision
-def cosent(scores: PairScores, gold: Shaped[Tensor, "..."], *, scale: float = 20.0) -> Scalar:
+def cosent(scores: PairScores, gold: AnyNumbers, *, scale: float = 20.0) -> Scalar:
     """Return log(1 + sum_{gold_a > gold_b} exp(lambda (scores_b - scores_a))): CoSENT eq. 10.
 
     Eq. 11 is the same for the scores of an interaction model. One scalar for the batch, no
@@ -68,7 +69,7 @@ def cosent(scores: PairScores, gold: Shaped[Tensor, "..."], *, scale: float = 20
 
 
 @full_precision
-def rank_kl(scores: PairScores, gold: Shaped[Tensor, "..."], *, temperature: float) -> Scalar:
+def rank_kl(scores: PairScores, gold: AnyNumbers, *, temperature: float) -> Scalar:
     """Return KL(softmax(r / tau) || softmax(s / tau)) of the pairs of a batch (CoDiEmb, 2025).
 
     r is a pair's rank by gold, from 0 for the lowest to 1 for the highest; equal gold shares the
@@ -125,7 +126,7 @@ def graded_listmle(student: Scores, gold: AnyShape, *, temperature: float) -> Sc
     tau_2 > 0, by which scores are divided. Both are -inf for a target that is not there. The value
     is >= 0, and 0 if all gold is equal.
     """
-    student, gold = paired_lists(student, gold, exclude_positive=False)
+    student, gold = paired_lists(student, gold)
     return softplus(_lower_sums(student / temperature, gold), threshold=40.0).sum(dim=1).mean()
 
 
@@ -148,7 +149,7 @@ def approx_ndcg(
     target that is not there. temperature is tau > 0 (the paper's 1 / alpha): the smaller, the
     closer the ranks are to whole numbers and the fewer pairs have a gradient. The value is in [0,
     1), up to rounding; a list whose gold is all 0 has loss 0."""
-    student, gold = paired_lists(student, gold.detach(), exclude_positive=False)
+    student, gold = paired_lists(student, gold.detach())
     missing = gold == -math.inf
     relevance = gold.clamp_min(0).to(student.dtype)
     gains = torch.exp2(relevance) - 1 if gain == "exponential" else relevance

@@ -4,10 +4,11 @@ They are the supervised baselines, and RankEncoder's distillation.
 """
 
 import torch
-from jaxtyping import Bool, Shaped
+from jaxtyping import Bool
 from torch import Tensor
 
 from workbench.losses._arguments import (
+    AnyNumbers,
     AnyShape,
     Embeddings,
     PairScores,
@@ -20,7 +21,7 @@ from workbench.losses._arguments import (
 
 
 @full_precision
-def mse(scores: PairScores, gold: Shaped[Tensor, "..."]) -> Scalar:
+def mse(scores: PairScores, gold: AnyNumbers) -> Scalar:
     """Return the mean of (scores - gold)^2: CoSENT eq. 4, of cosines and gold, [n] each.
 
     gold: on the scale of the scores; the CoSENT code divides labels by their maximum, into [0, 1].
@@ -31,7 +32,7 @@ def mse(scores: PairScores, gold: Shaped[Tensor, "..."]) -> Scalar:
 
 @full_precision
 def contrastive(
-    scores: PairScores, gold: Shaped[Tensor, "..."], *, epsilon: float, form: str = "paper"
+    scores: PairScores, gold: AnyNumbers, *, epsilon: float, form: str = "paper"
 ) -> Scalar:
     """Return the mean of y (1 - cos)^2 / 2 + (1 - y) N(cos) / 2: CoSENT eq. 2.
 

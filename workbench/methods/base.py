@@ -1,7 +1,7 @@
 """The interface between methods and the trainer, and the parts of contrastive methods."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -383,7 +383,7 @@ def gathered_views(
     return [gather_rows(view) for view in vectors.chunk(count)]
 
 
-def named_loss(name: str, values: Mapping[str, Any], scores: Tensor, target: Tensor) -> Scalar:
+def named_loss(name: str, values: Facts, scores: Tensor, target: Tensor) -> Scalar:
     """Return the loss of this name, which gets those of the values that it takes."""
     loss = getattr(losses, name)
     # So that a new loss is a function and a value of a setting, and no branch in a method.

@@ -26,6 +26,8 @@ from workbench.methods.base import Inputs, gathered_views
 from workbench.methods.distributed import gather_rows
 from workbench.methods.splitting import Spans, read_spans, split_evenly, split_words, subsample
 
+TextVectors = Float[Tensor, "texts d"]  # of the texts of a batch, as `token_places` orders them
+
 
 class Composition:
     """z and z+ = aggregate(z', z'') of the sentences of a batch (CompCSE eq. 1).
@@ -98,13 +100,12 @@ class Composition:
         first = self.whole_texts(rows)
         return np.concatenate([first + text for view in self.view_texts for text in view])
 
-    def split(self, vectors: Float[Tensor, "texts d"]) -> list[Embeddings]:
+    def split(self, vectors: TextVectors) -> list[Embeddings]:
         """Return one [n, d] for each text of the anchor, then for each text of the positive."""
-        count = sum(len(view) for view in self.view_texts)
-        return list(vectors.chunk(count))
+        return list(vectors.chunk(sum(map(len, self.view_texts))))
 
     def views(
-        self, vectors: Float[Tensor, "texts d"], head: nn.Module | None
+        self, vectors: TextVectors, head: nn.Module | None
     ) -> tuple[Float[Tensor, "n d0"], Float[Tensor, "n d0"]]:
         """Return z and z+ of all processes' sentences under `head`, cut to d0 coordinates."""
         if self.config.compose == "none":

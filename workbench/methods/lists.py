@@ -105,8 +105,7 @@ class Lists(Method):
         # [queries, 1, d] with [queries, width, d]: a query's cosines with its own targets alone.
         cosines = cosine_similarity(vectors[queries][:, None], vectors[targets], dim=2)
         cosines = cosines.masked_fill(gold == -torch.inf, -torch.inf)
-        loss = self._list_loss(gather_rows(cosines), gather_rows(gold))
-        return {self.config.ranking: loss}
+        return {self.config.ranking: self._list_loss(gather_rows(cosines), gather_rows(gold))}
 
     def _list_loss(self, cosines: Scores, gold: Scores) -> Scalar:
         config = self.config

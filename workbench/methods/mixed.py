@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
@@ -25,7 +24,7 @@ from workbench.methods.base import (
     require_order,
     training_sentences,
 )
-from workbench.methods.composition import Composition
+from workbench.methods.composition import Composition, TextVectors
 from workbench.methods.distributed import gather_rows
 from workbench.methods.rank_method import RankMethod
 from workbench.methods.teacher_lists import TeacherLists
@@ -85,7 +84,7 @@ class Mixed(RankMethod):
         return len(self.composition) if self.gold is None else len(self.gold)
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        batch: Batch = {}
+        batch = {}
         if self.gold is not None:
             batch["gold"] = self.gold[list(rows)]
             sides = np.add.outer([0, len(self.gold)], rows)
@@ -112,7 +111,7 @@ class Mixed(RankMethod):
             terms["cosent_gold"] = self._cosent_term(vectors, batch["gold"])
         return terms
 
-    def _score_terms(self, vectors: Float[Tensor, "texts d"], batch: Batch) -> Terms:
+    def _score_terms(self, vectors: TextVectors, batch: Batch) -> Terms:
         """Return the terms that read the scores of one view with the other."""
         config = self.config
         scores = cosine_matrix(*self.composition.views(vectors, self.head))
@@ -133,7 +132,7 @@ class Mixed(RankMethod):
             terms |= self.ranks.terms(self, contrastive, scores, target)
         return terms
 
-    def _cosent_term(self, vectors: Float[Tensor, "texts d"], labels: PairScores) -> Scalar:
+    def _cosent_term(self, vectors: TextVectors, labels: PairScores) -> Scalar:
         """Return CoSENT's loss of the two whole sentences of each pair."""
         gold = gather_rows(labels.to(vectors.device))
         if self.config.uses_scores:  # a pair's two sentences are together

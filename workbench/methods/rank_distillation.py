@@ -110,9 +110,8 @@ def find_e1(config: RankEncoderConfig) -> tuple[str, Facts]:
                 f"{config.base_root}`"
             )
         name = str(folder)
-    reading = {
+    return name, {
         "pooling": config.base_pooling,
         "template": config.base_template,
         "revision": config.revisions.get(config.base),
     }
-    return name, reading

@@ -33,22 +33,19 @@ class TeacherLists:
 
     def __init__(self, config: RankCSEConfig) -> None:
         self.config = config
-        self.embeddings = []  # of each teacher, a row per training sentence
-        self.inputs: Inputs = {}
 
     def prepare(self, sentences: list[str]) -> None:
         """Embed the sentences with every teacher that the loss reads.
 
         Embeddings come from the cache if possible.
         """
-        self.embeddings = []
-        self.inputs = {}
+        self.embeddings = []  # of each teacher, a row per training sentence
+        self.inputs: Inputs = {}
         for name in self.config.teachers if self.config.gamma else []:
             teacher = self.load_teacher(name)  # not kept: training needs its embeddings alone
             self.inputs[f"teacher {name}"] = (teacher.source, teacher.checksum)
             # Without dropout, so once for the whole training.
-            embeddings = cached_embeddings(teacher, sentences, folder=self.config.cache)
-            self.embeddings.append(embeddings)
+            self.embeddings.append(cached_embeddings(teacher, sentences, folder=self.config.cache))
         if self.has_soft_targets:
             self._warn_of_extremes(len(sentences))
 
@@ -151,7 +148,7 @@ class TeacherLists:
         config = self.config
         tau_1 = config.temperature
         student = scores if config.lists_after_mlp else below_head
-        terms: Terms = {}
+        terms = {}
         if config.info_nce:
             terms["info_nce"] = losses.info_nce(scores, temperature=tau_1)
         if config.beta:

@@ -54,7 +54,7 @@ def average_ranks(values: ArrayLike) -> ndarray:
 
     This is scipy.stats.rankdata without its cost for short lists.
     """
-    _, place, size = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    _, place, size = np.unique(values, return_inverse=True, return_counts=True)
     average = np.cumsum(size) - (size - 1) / 2
     return average[place]
 

@@ -37,8 +37,9 @@ def retrieval_metrics(rankings: pd.DataFrame) -> pd.DataFrame:
     try:
         from ir_measures import parse_measure, pytrec_eval
     except ModuleNotFoundError as problem:
-        remedy = "pip install ranking-workbench[retrieval]"
-        raise DataError(f"{names} need ir-measures ({problem}): {remedy}") from None
+        raise DataError(
+            f"{names} need ir-measures ({problem}): pip install ranking-workbench[retrieval]"
+        ) from None
     try:
         table = rankings.astype({"gold": "Int64"}).reset_index(drop=True)
     except TypeError:

@@ -428,7 +428,7 @@ def _exchanged_means(gold: ndarray, first: ndarray, second: ndarray) -> _Functio
 
 _OF_MEAN = (lambda _, values: float(values.mean()), _resampled_means, _exchanged_means)
 # measure -> its value, and functions that return its values under resamples and under exchanges
-_FUNCTIONS: dict[str, tuple[Any, Any, Any]] = {
+_FUNCTIONS: dict[str, Any] = {
     "spearman": (spearman, _resampled_spearman, _exchanged_ranks),
     "accuracy": _OF_MEAN,
     "mean": _OF_MEAN,

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from workbench.config import ALIASES, RUN_CONFIGS
-from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
+from workbench.errors import RunError, SettingError, WorkbenchError, require_known
 from workbench.files import HOME, remove_path, reraise_os_error
 from workbench.printing import LOG
 from workbench.runs._run import (
@@ -38,7 +38,7 @@ _COMMON_NAME = re.compile(
     r"|[0-9a-f]{8,}(-s\d+)?|\d_Transformer|.*[/\\]|" + re.escape(Path(HOME).name)
 )
 # Name, sign, value; only = may have none, or an empty variable of a shell would select all runs.
-_FILTER = re.compile(r"(.+?)\s*(=|(?:!=|<=|>=|<|>)(?=\s*\S))\s*(.*)", re.DOTALL)
+_FILTER = re.compile(r"(.+?)\s*(=|(?:!=|<=|>=|<|>)(?=\s*\S))\s*((?![=<>]).*)", re.DOTALL)
 # Methods of a series.
 _SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
@@ -83,8 +83,7 @@ def list_runs(
 
     def column(name: str) -> str:
         name = name if name in table else ALIASES.get(name, name)
-        if name not in table:
-            raise SettingError(unknown_name("column, suite or setting", name, table, "of a run"))
+        require_known("column, suite or setting", name, table, "of a run")
         return name
 
     if rows:
@@ -92,7 +91,7 @@ def list_runs(
             match = _FILTER.fullmatch(text)
             if match is None:
                 raise SettingError(
-                    f"{text!r} is not a filter; write NAME=VALUE, with =, !=, <, <=, > or >="
+                    f"{text!r} is no method or filter; write NAME=VALUE, with =, !=, <, <=, > or >="
                 )
             name, sign, wanted = match.groups()
             table = table[_satisfies(table[column(name)], sign, wanted)]
@@ -155,7 +154,9 @@ def run_folders(root: AnyPath) -> list[Path]:
     root = Path(root).expanduser()
     if not root.is_dir():
         LOG.warning("the folder %s does not exist, so it has no runs", root.absolute())
-    return [
+    # The folder of one method, too.
+    own = [path for path in sorted(root.glob("[!.]*")) if NAME.fullmatch(path.name)]
+    return own or [
         path
         for path in sorted(root.glob("*/[!.]*"))  # with a dot: being removed
         if NAME.fullmatch(path.name) or (path / "config.json").exists()

@@ -214,8 +214,7 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int) -> None:
         needed = sorted(job for job, path in jobs.items() if path in needs)
         started = {}
         options = dict(resources.options)
-        afterok = [f"afterok:{':'.join(needed)}"] if needed else []
-        given = [options.pop("dependency")] if "dependency" in options else []
+        waits = [options.pop("dependency", ""), needed and f"afterok:{':'.join(needed)}"]
         try:
             executor = submitit.SlurmExecutor(sweep.folder / "slurm", max_num_timeout=_REQUEUES)
             executor.update_parameters(
@@ -232,7 +231,7 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int) -> None:
                 mem=f"{round(1024 * resources.memory)}M" if resources.memory else None,
                 # A cell whose need fails leaves the queue; otherwise it would wait forever.
                 additional_parameters={"kill-on-invalid-dep": "yes", "requeue": True} | options,
-                dependency=",".join(afterok + given) or None,
+                dependency=",".join(filter(None, waits)) or None,
             )
             with mock.patch.dict(os.environ, own, clear=True), executor.batch():
                 for cell in cells:

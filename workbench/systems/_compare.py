@@ -14,7 +14,7 @@ import pandas as pd
 
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES
-from workbench.errors import DataError, SettingError, unknown_name
+from workbench.errors import DataError, require_known
 from workbench.evaluation import extract_table, per_query_metrics
 from workbench.files import Facts
 from workbench.metrics import (
@@ -103,10 +103,9 @@ def compare_scores(
     # As on the command line: what is named first is what the others are compared with.
     base = baseline or next(iter(systems), "")
     scored = scores.suites
-    if base not in systems:
-        raise SettingError(unknown_name("system", base, systems, "among those compared"))
-    if unknown := [suite for suite in suites if suite not in scored]:
-        raise SettingError(unknown_name("suite", unknown[0], scored, "of these systems"))
+    require_known("system", base, systems, "among those compared")
+    for suite in suites:
+        require_known("suite", suite, scored, "of these systems")
     rows = []
     notes = list(scores.notes)
     for suite, of_suite in scores.pairs.items():
@@ -122,9 +121,11 @@ def compare_scores(
     for suite in suites or scored:
         # Of several seeds some may lack the suite.
         scored_by = {key: own[suite] for key, own in metrics.items() if suite in own}
-        having: dict[str, list[Any]] = defaultdict(list)
+        having = defaultdict(list)
         for name, place in scored_by:
             having[name].append(systems[name][place])
+        if len(having) == 1 < len(systems):
+            notes.append(f"{suite}: only {name} has scores; give its pairs with --on for others")
         is_scored = [column[:2] in scored_by for column in pairs.columns]
         items, left_out = _common_items(suite, having, pairs.loc[:, is_scored])
         if left_out:

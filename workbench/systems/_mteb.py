@@ -13,7 +13,7 @@ from workbench.data import TRANSFER, Pairs, load_pairs
 from workbench.data._catalogue import TABLES
 from workbench.errors import DataError
 from workbench.evaluation import report_pairs
-from workbench.files import Facts, write_json
+from workbench.files import AnyPath, Facts, write_json
 from workbench.metrics import spearman
 from workbench.runs import Run
 from workbench.systems._scores import SystemScores, join_systems
@@ -25,7 +25,7 @@ _UNNAMED = "no_model_name/available"  # mteb's name of a model that was loaded f
 _SCORES = ("cosine_scores", "similarity_scores")
 
 
-def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> SystemScores:
+def read_mteb(path: AnyPath, *, on: Pairs | AnyPath | None = None) -> SystemScores:
     """Return the scores of pairs and the rankings that mteb wrote into its `prediction_folder`.
 
     Each model needs a folder of its own: in one folder, mteb keeps the name of the first model and
@@ -46,7 +46,7 @@ def read_mteb(path: str | Path, *, on: Pairs | str | Path | None = None) -> Syst
     """
     root = Path(path).absolute()
     files = sorted(root.rglob(f"[!.]*{_ENDING}")) if root.is_dir() else [root]
-    parts: dict[Any, Facts] = defaultdict(dict)  # task, subset, split -> system -> predictions
+    parts = defaultdict(dict)  # task, subset, split -> system -> predictions
     for file in files:
         system, content = _read_predictions(file)
         if file.parent not in (root, root.parent):
@@ -131,7 +131,7 @@ def _as_run(rankings: Facts) -> Any:
     return run
 
 
-def write_mteb(run: Run, folder: str | Path) -> list[Path]:
+def write_mteb(run: Run, folder: AnyPath) -> list[Path]:
     """Write the scores of a finished run as mteb's results; return the paths.
 
     They are in FOLDER/results/MODEL/REVISION/, which `mteb.ResultCache(FOLDER).load_results()`

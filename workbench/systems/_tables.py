@@ -121,8 +121,7 @@ def read_score_file(
             "no pair has a score of every system; its id, texts and gold must be the same in all "
             f"files ({'; '.join(notes)})"
         )
-    left_out = len(pairs) - len(rows)
-    if left_out:
+    if left_out := len(pairs) - len(rows):
         notes.append(f"{left_out} of {len(pairs)} pairs left out, without a score of every system")
         pairs = take_rows(pairs, rows.index.to_numpy(), f"; {notes[-1]}", notes[-1])
     systems = rows.columns.difference(_KEYS, sort=False)
@@ -208,7 +207,6 @@ def _join_table(rows: pd.DataFrame, table: pd.DataFrame, notes: list[str]) -> pd
         )
     # A system that another file has, too, is called by its file.
     joined = rows.merge(others, "left", shared, suffixes=(None, f" ({path})"))
-    unused = len(others) - joined.pop(_OTHER).nunique()
-    if unused:
+    if unused := len(others) - joined.pop(_OTHER).nunique():
         notes.append(f"{path}: {unused} rows left out, whose id, texts or gold no other file has")
     return joined

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from csv import QUOTE_NONE
 from io import StringIO
@@ -16,7 +16,7 @@ from workbench.data import read_own, read_text
 from workbench.data._tables import to_number
 from workbench.errors import DataError, WorkbenchError
 from workbench.evaluation import RANKING_COLUMNS, Report, extract_table, ranking_metrics
-from workbench.files import write_text
+from workbench.files import Facts, write_text
 from workbench.metrics import retrieval_metrics
 from workbench.printing import LOG
 from workbench.runs import AnyPath
@@ -77,7 +77,7 @@ def read_runs(paths: Sequence[AnyPath], qrels: AnyPath) -> SystemScores:
     return judge_runs(scores, qrels)
 
 
-def judge_runs(runs: Mapping[str, Any], qrels: AnyPath) -> SystemScores:
+def judge_runs(runs: Facts, qrels: AnyPath) -> SystemScores:
     """Return the rankings of systems, compared with judgements.
 
     The suite is called like the file of judgements, or DATASET-SPLIT if that is BEIR's

@@ -71,8 +71,9 @@ class SystemComparison:
             reason = "a score is undefined in most resamples, or there is only one pair or query"
             return f"{name} cannot be compared: {reason}."
         # The sentence follows the corrected test, not the interval of this row alone.
+        p = p_text(row["adjusted"])
         if row["adjusted"] >= ALPHA:
-            text = f"No clear difference between {name}: {result}"
+            text = f"No clear difference between {name}: {result}, p {p}"
             if pd.isna(row["smallest"]):
                 return f"{text}."
             return (
@@ -80,7 +81,6 @@ class SystemComparison:
                 "100 cases."
             )
         word = "better" if row["difference"] > 0 else "worse"
-        p = p_text(row["adjusted"])
         return f"{row['system']} is {word} than {self.baseline} on {row['suite']}: {result}, p {p}."
 
     def tables(self) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -76,12 +76,12 @@ class Record:
 
         It is if all scores are equal.
         """
-        values = []
-        for row in self.rows:
-            if row["step"] >= first and "dev_spearman" in row:
-                value = row["dev_spearman"]
-                values.append(-inf if isnan(value) else value)
-        return values
+        measured = [
+            row["dev_spearman"]
+            for row in self.rows
+            if row["step"] >= first and "dev_spearman" in row
+        ]
+        return [-inf if isnan(value) else value for value in measured]
 
     def reason_to_stop(self) -> str:
         """Return why training ends before its last step, "" if it goes on."""

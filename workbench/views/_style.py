@@ -30,7 +30,7 @@ GREY = "#767776"  # of lines and words that are no data: readable on white and o
 # it, light to dark, so that they differ without hue too; the text on them is dark in every theme.
 # "pro" and "con": of words that bring two sentences together (blue) or apart (orange), from little
 # to much.
-STYLES: dict[str, str] = json.loads(read_part("styles.json"))
+STYLES = json.loads(read_part("styles.json"))
 _CLASSES = re.compile(r'class="((?:{0})(?: (?:{0}))*)"'.format("|".join(STYLES)))
 
 
@@ -77,7 +77,7 @@ def letters(count: int) -> list[str]:
 def inlined(html: str) -> str:
     """Return the HTML with styles in its elements, for a front end without style sheets."""
 
-    def style(match: re.Match[str]) -> str:
+    def style(match):
         styles = [STYLES[name] for name in match[1].split()]
         return f'style="{";".join(styles)}"'
 
@@ -87,8 +87,9 @@ def inlined(html: str) -> str:
 def svg_image(svg: str, alt: str) -> str:
     """Return a drawing as an image, because front ends remove drawings from HTML."""
     data = base64.b64encode(svg.encode()).decode()
-    source = f"data:image/svg+xml;base64,{data}"
-    return f'<img src="{source}" style="max-width:100%" alt="{escape(alt)}">'
+    return (
+        f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="{escape(alt)}">'
+    )
 
 
 def number_class(value: float, largest: float) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import DataError
+from workbench.files import AnyPath
 from workbench.views._style import inlined
 from workbench.views._table import TypedView, text_area, value_of
 from workbench.views.encoders import CachedEncoder, Encoders, usable_encoders, wrap_encoders
@@ -81,7 +82,7 @@ class Ask(TypedView):
         return problems + view_html(self._view(encoders), is_live=is_live, targets=_SHOWN)
 
     def to_html(
-        self, path: str | Path, *, encoder: bool = False, precision: Precision = "int8"
+        self, path: AnyPath, *, encoder: bool = False, precision: Precision = "int8"
     ) -> Path:
         """Write a page of the ranking, which any browser shows offline.
 
@@ -94,8 +95,7 @@ class Ask(TypedView):
             ValueError: Another precision.
         """
         if not encoder:
-            ranking = self.html(is_live=False)
-            return write_page(path, _PAGE + inlined(ranking))
+            return write_page(path, _PAGE + inlined(self.html(is_live=False)))
         query, *lines = self._sentences()
         models = {cached.label: cached.model for cached in self._encoders}
         return write_offline(path, models, query, lines, precision)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from workbench.errors import DataError, first_problem
+from workbench.files import AnyPath
 from workbench.metrics import seed_interval
 from workbench.views._style import render
 from workbench.views.export import FigureRenderer, script_html, write_page
@@ -29,7 +30,7 @@ class Board(NamedTuple):
     notes: list[str]
 
 
-def read_board(folder: str | Path, suite: str = "world-test") -> Board:
+def read_board(folder: AnyPath, suite: str = "world-test") -> Board:
     """Return the answers and the scores of a class, in which each student has a folder.
 
     Each contains, at any depth, sheets of `teaching.sign` and runs. Whatever cannot be read or is
@@ -132,7 +133,7 @@ def _so_far(runs: Any) -> pd.DataFrame:
     return table.join(pd.DataFrame(intervals, columns=["mean", "low", "high"]))
 
 
-def board_page(path: str | Path, board: Board) -> Path:
+def board_page(path: AnyPath, board: Board) -> Path:
     """Write a board as a page that needs no network, and return its path."""
     figure = narrowing_interval(board.runs)
     drawn = FigureRenderer().to_mimebundle(figure.to_dict())["text/html"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.errors import SettingError, unknown_name
+from workbench.errors import SettingError, require_known
 from workbench.evaluation import RANKING_COLUMNS, Report
 from workbench.files import set_name
 from workbench.metrics import smallest_difference
@@ -73,8 +73,8 @@ def systems_of_runs(runs: pd.DataFrame, baseline: str) -> tuple[SystemScores, st
     labels = list(dict.fromkeys(runs["label"]))
     # With one label there is nothing to compare with but the start.
     name = baseline or (run_tables.default_baseline(labels) if len(labels) > 1 else BEFORE)
-    if labels and name not in (*labels, BEFORE):
-        raise SettingError(unknown_name("runs", name, [*labels, BEFORE], "on this suite"))
+    if labels:
+        require_known("runs", name, [*labels, BEFORE], "on this suite")
     systems = {}
     if name == BEFORE and (starts := _starts(runs)):
         systems[BEFORE] = starts

@@ -13,7 +13,7 @@ import numpy as np
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import RunError
-from workbench.files import Facts, cache_folder, checksum_of_name, remove_path
+from workbench.files import AnyPath, Facts, cache_folder, checksum_of_name, remove_path
 from workbench.printing import LOG
 from workbench.runs import Run, encoder_name, held_lock, run_path
 from workbench.views._style import problem_html
@@ -30,7 +30,7 @@ def label_encoders(encoders: Encoders) -> Facts:
     Equal labels are numbered from 2 on."""
     if isinstance(encoders, Mapping):
         return {str(label): source for label, source in encoders.items()}
-    if isinstance(encoders, str | Path):
+    if isinstance(encoders, AnyPath):
         encoders = [encoders]
     labelled = {}
     for source in ["english-encoder"] if encoders is None else encoders:
@@ -45,7 +45,7 @@ def label_encoders(encoders: Encoders) -> Facts:
 
 def _name_of(source: Any) -> str:
     path = getattr(source, "path", source)
-    if not isinstance(path, str | Path):
+    if not isinstance(path, AnyPath):
         return getattr(source, "__name__", type(source).__name__)
     return encoder_name(path)
 
@@ -116,7 +116,7 @@ class CachedEncoder:
             encoder = encoder.path / "encoder"
         elif isinstance(encoder, StartingEncoder):
             encoder = encoder.load()
-        if not isinstance(encoder, str | Path):
+        if not isinstance(encoder, AnyPath):
             return encoder
         return load_baseline(BaselineConfig(encoder=str(encoder), precision="fp32"))
 
@@ -213,7 +213,7 @@ def scores_of(source: Any, pairs: Pairs, name: str | None, columns: Any) -> Any:
     """Return scores of the pairs under an encoder; other sources are returned as they are.
 
     name, columns: Of the pairs, if they are a set or a file: then the scores are cached."""
-    is_name = isinstance(source, str | Path)
+    is_name = isinstance(source, AnyPath)
     if not (is_name or callable(source) or hasattr(source, "encode")):
         return source
     # As above: torch is loaded when an encoder is.

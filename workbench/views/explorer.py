@@ -11,7 +11,7 @@ import ipywidgets
 import numpy as np
 import pandas as pd
 
-from workbench.files import Facts
+from workbench.files import AnyPath, Facts
 from workbench.views._style import render, shortened
 from workbench.views._table import (
     Panel,
@@ -194,7 +194,7 @@ class Explorer(View):
         for row in rows:
             yield str(self.ids[row]), self.views(row)
 
-    def to_html(self, path: str | Path, *, head: str = "") -> Path:
+    def to_html(self, path: AnyPath, *, head: str = "") -> Path:
         """Write the first listed rows as one page with a search, without kernel and network.
 
         Of more than `MOST_SECTIONS` rows the page says so; the numbers in its heading are those of

@@ -77,7 +77,7 @@ def notebook_html(content: Any, template: str = "lab") -> str:
     from nbconvert import HTMLExporter
     from traitlets.config import Config
 
-    def mathml(equation: re.Match[str]) -> str:
+    def mathml(equation):
         with suppress(Exception):  # an equation that is not right, or none, stays as it is
             return convert(equation[4], display=_DISPLAYS[equation[3]])
         return equation[0]
@@ -96,9 +96,8 @@ def notebook_html(content: Any, template: str = "lab") -> str:
                 # The script goes before the first figure, and the later ones share it.
                 data["text/html"] = script + draw(data[_FIGURE])["text/html"]
                 script = ""
-    config = Config({"NbConvertBase": {"display_data_priority": _ORDER}})
     exporter = HTMLExporter(
-        config=config,
+        config=Config({"NbConvertBase": {"display_data_priority": _ORDER}}),
         template_name=template,
         exclude_input_prompt=True,
         exclude_output_prompt=True,

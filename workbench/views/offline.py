@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from workbench.errors import EncoderError, SettingError, unknown_name
-from workbench.files import Facts
+from workbench.errors import EncoderError, require_known
+from workbench.files import AnyPath, Facts
 from workbench.views._style import render
 from workbench.views.encoders import WordOverlap
 from workbench.views.export import write_page
@@ -24,7 +24,7 @@ Precision = Literal["int8", "float16"]
 
 
 def write_offline(
-    path: str | Path,
+    path: AnyPath,
     models: Facts,
     query: str,
     targets: Sequence[str],
@@ -34,8 +34,7 @@ def write_offline(
 
     Raises as `pack_encoder`."""
     packed = [{"label": label, **pack_encoder(model, precision)} for label, model in models.items()]
-    page = render("offline.html", encoders=packed, query=query, targets=targets)
-    return write_page(path, page)
+    return write_page(path, render("offline.html", encoders=packed, query=query, targets=targets))
 
 
 def pack_encoder(encoder: Any, precision: Precision = "int8") -> Facts:
@@ -50,9 +49,7 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> Facts:
             prompts and dense layers.
         SettingError: Another precision.
     """
-    choices = get_args(Precision)
-    if precision not in choices:
-        raise SettingError(unknown_name("precision", precision, choices, "of a page"))
+    require_known("precision", precision, get_args(Precision), "of a page")
     if isinstance(encoder, WordOverlap):  # which the script computes itself
         return {}
     if not hasattr(encoder, "backbone") or encoder.backbone.config.model_type != "bert":

@@ -12,7 +12,7 @@ import pandas as pd
 
 from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
-from workbench.files import Facts, reraise_os_error, set_name, write_text
+from workbench.files import AnyPath, Facts, reraise_os_error, set_name, write_text
 from workbench.metrics import average_ranks, spearman
 from workbench.views._style import read_part, render, shortened
 from workbench.views.encoders import Encoders, label_encoders, scores_of
@@ -102,7 +102,7 @@ class PairExplorer(Explorer):
         """Return the pairs with a star, in the order of the data: rows of `table`."""
         return self.table.iloc[self.grid.ticked]
 
-    def write_marked(self, path: str | Path) -> Path:
+    def write_marked(self, path: AnyPath) -> Path:
         """Write the marked pairs to a new .csv, which `load_pairs` reads; return its path.
 
         Its header states the range of the scores; further columns have id, subset and the score by
@@ -134,8 +134,7 @@ class PairExplorer(Explorer):
         return (places / max(len(self.table) - 1, 1)).to_numpy()
 
     def details(self, row: int, *, is_live: bool) -> str:
-        title = render("pair.html", pair=self.table.loc[row])
-        return title + super().details(row, is_live=is_live)
+        return render("pair.html", pair=self.table.loc[row]) + super().details(row, is_live=is_live)
 
     def sections(self, rows: list[int]) -> Sections:
         """Yield a section for each first sentence, whose table marks these of its pairs.

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from IPython.display import HTML, display
 
 from workbench.config import RUN_CONFIGS, BaselineConfig, TrainingConfig, setting_text
 from workbench.data import describe
-from workbench.files import Facts, project_path, set_name
+from workbench.files import AnyPath, Facts, project_path, set_name
 from workbench.metrics import similar_third, spearman
 from workbench.runs import Run
 from workbench.views.notebooks import collapsible, table_html
@@ -34,7 +33,7 @@ Config = TrainingConfig | BaselineConfig
 Runs = Mapping[str, Sequence[Run]]  # as `runs_by_settings` returns them
 
 
-def runs_by_settings(root: str | Path) -> Runs:
+def runs_by_settings(root: AnyPath) -> Runs:
     """Return the finished runs under `root` by `settings_key`.
 
     A run that cannot be read is left out with a warning.
@@ -192,8 +191,7 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
             if not empty:
                 averages = of_row.loc[of_row["task"] == "row average", "column"]
                 here |= dict.fromkeys(averages, format_spread([np.mean(means)], 1))
-    columns = dict.fromkeys(values["column"])
-    table = pd.DataFrame(lines, index=[*columns, "command"]).T
+    table = pd.DataFrame(lines, index=[*values["column"].unique(), "command"]).T
     table.attrs["measured"] = measured
     return table.astype(object).fillna("")
 

@@ -2,15 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from workbench.data import Pairs, load_pairs
-from workbench.errors import DataError, SettingError, unknown_name
-from workbench.files import set_name
+from workbench.errors import DataError, require_known
+from workbench.files import AnyPath, set_name
 from workbench.metrics import hierarchical_interval, holm
 from workbench.systems import ALPHA, SystemScores, pair_seeds
 from workbench.views._style import render
@@ -74,7 +73,7 @@ def _signs_between(values: np.ndarray) -> np.ndarray:
 
 def phenomena(
     runs: pd.DataFrame | SystemScores,
-    suite: str | Path = "ladders-all",
+    suite: AnyPath = "ladders-all",
     baseline: str = "",
 ) -> "Phenomena":
     """Compare by relation which targets each method ranks right.
@@ -136,8 +135,7 @@ def _compare_shares(
     and is compared with nothing.
     """
     reports_of = systems.reports
-    if baseline not in reports_of:
-        raise SettingError(unknown_name("system", baseline, reports_of, "among those compared"))
+    require_known("system", baseline, reports_of, "among those compared")
     # label -> [seeds, n, 3]
     of_seeds = {
         label: np.stack([_shares(label, report, pairs) for report in reports])

@@ -161,7 +161,7 @@ class SuiteRankings:
         # Not `groupby`, which lists categories that no row has, and in their own order.
         codes, queries = pd.factorize(self.table["query_id"])
         rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-        self.rows: Mapping[Any, np.ndarray] = dict(zip(queries, rows, strict=True))
+        self.rows = dict(zip(queries, rows, strict=True))
 
     def _aligned_scores(self, label: str, part: pd.DataFrame) -> np.ndarray:
         """Return the scores of one label in the order of `table`."""

@@ -13,8 +13,8 @@ import pandas as pd
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES, Pairs, dataset_names, load_own_pairs, load_pairs
 from workbench.errors import DataError, SettingError, WorkbenchError, unknown_name
-from workbench.files import Facts, set_name
-from workbench.metrics import FEWEST_QUERIES, seed_spread
+from workbench.files import AnyPath, Facts, set_name
+from workbench.metrics import FEWEST_QUERIES, MEASURE_TITLES, seed_spread
 from workbench.printing import LOG
 from workbench.runs import Run, read_row, read_rows, short_value, split_common_settings
 
@@ -27,7 +27,7 @@ _MINOR = ["suites", "eval_steps"]
 _VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
 
 
-def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
+def finished_runs(runs_root: AnyPath, suite: str) -> pd.DataFrame:
     """Return a row for each finished run that was scored on a suite, sorted by label and seed.
 
     The suite of your own file is its name. A run that cannot be read and a copy of a run are
@@ -76,7 +76,7 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     return table.sort_values(["label", "seed"], ignore_index=True)
 
 
-def finished_rows(runs_root: str | Path) -> list[Facts]:
+def finished_rows(runs_root: AnyPath) -> list[Facts]:
     """Return `read_rows` of finished runs.
 
     A run that cannot be read and a copy of a run are left out with a warning.
@@ -98,7 +98,7 @@ def finished_rows(runs_root: str | Path) -> list[Facts]:
     return finished
 
 
-def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") -> str:
+def describe_runs(runs: pd.DataFrame, runs_root: AnyPath, suite: str = "") -> str:
     """Return the number of runs, or the command that makes some if there are none.
 
     Example:
@@ -109,8 +109,10 @@ def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") ->
     command = "run simcse --seed 0"
     if suite not in ("", "world-test"):
         command = f"evaluate MODEL --suites {quote(suite)}"
-    command = f"workbench {command} --runs {quote(str(runs_root))}"
-    return f"No finished runs under {runs_root} for this suite. Make some with\n    {command}"
+    return (
+        f"No finished runs under {runs_root} for this suite. Make some with\n"
+        f"    workbench {command} --runs {quote(str(runs_root))}"
+    )
 
 
 def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
@@ -126,7 +128,7 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     is_sparse = runs["queries"] < FEWEST_QUERIES
     runs.loc[is_sparse, ["kcc", "ndcg"]] = np.nan
     _, runs["settings"] = split_common_settings(runs["settings"].tolist())
-    title = "Spearman" if measure == "spearman" else measure
+    title = MEASURE_TITLES[measure]
     titles = {"before": f"{title} before", measure: title, "kcc": "KCC", "ndcg": "NDCG", "f1": "F1"}
     groups = runs.groupby("label", sort=False)
     columns: Facts = {"settings": groups["settings"].first(), "seeds": groups.size()}
@@ -242,7 +244,7 @@ def suite_version(facts: Facts, suite: str) -> str:
     return " ".join(checksums)
 
 
-def read_or_warn(path: str | Path, read: Callable[..., _T], **options: Any) -> _T | None:
+def read_or_warn(path: AnyPath, read: Callable[..., _T], **options: Any) -> _T | None:
     """Return what `read` returns for the run; None, with a warning, if the run cannot be read."""
     try:
         return read(Run(path), **options)

@@ -14,7 +14,7 @@ from workbench.config import BaselineConfig
 from workbench.data import Pairs, default_suite, load_own_pairs, own_columns, require_in_one
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
-from workbench.files import set_name
+from workbench.files import AnyPath, set_name
 from workbench.printing import printable
 from workbench.runs import Run, is_finished, read_row
 from workbench.systems import (
@@ -44,7 +44,7 @@ def compare_systems(
     sources: Encoders,
     on: Sequence[str] | str = (),
     *,
-    runs_root: str | Path = "runs",
+    runs_root: AnyPath = "runs",
     columns: Any = None,
     baseline: str = "",
     samples: int = 1000,
@@ -62,12 +62,10 @@ def compare_systems(
 
     The baseline of a folder of runs is the first SimCSE, otherwise the first label.
     """
-    if isinstance(sources, str | Path):
-        sources = [sources]
     on = [on] if isinstance(on, str) else on
     scores = read_systems(sources, on, runs_root=runs_root, columns=columns)
     # A folder of runs has no first system that anybody chose.
-    if not baseline and sources and len(sources) == 1:
+    if not baseline and len(label_encoders(sources)) == 1:
         baseline = run_tables.default_baseline(list(scores.reports))
     reports = chain.from_iterable(scores.reports.values())
     facts = [report.facts() for report in reports if isinstance(report, Run)]
@@ -83,7 +81,7 @@ def read_systems(
     sources: Encoders,
     on: Sequence[str] | str = (),
     *,
-    runs_root: str | Path = "runs",
+    runs_root: AnyPath = "runs",
     columns: Any = None,
 ) -> SystemScores:
     """Return the scores of systems in the order of their sources.
@@ -94,7 +92,7 @@ def read_systems(
             other file); a folder of mteb's predictions, or of such folders; a run; a folder of
             runs; the label of runs under `runs_root`; or an encoder.
         on: Sets or files of scored pairs that encoders score; gold of files that have none; for
-            TREC run files one file of judgements. By default the pairs of the other sources,
+            TREC run files one file of judgements. By default the pairs of other sources' files,
             otherwise stsb-test if it is here, or ladders-all.
         runs_root: Folder of runs, for their labels.
         columns: Role -> column of files of scores.
@@ -104,20 +102,19 @@ def read_systems(
     """
     on = [on] if isinstance(on, str) else on
     _require_named_apart(map(set_name, on))
-    first_on = next(iter(on), None)
     # A mapping names its encoders; everything else has names of its own.
     sources_of = {label: str(source) for label, source in label_encoders(sources).items()}
     if not sources_of:
         raise SettingError("no system is given: name encoders, runs or files of scores")
-    is_judged = first_on is not None and is_judgements(first_on)
+    is_judged = any(map(is_judgements, on[:1]))
     # Files of a kind are read together, with the first: each may hold one system of the same pairs.
     # Where documents are judged, a .tsv is a run file.
-    tables = [name for name in sources_of.values() if not is_judged and score_files(name)]
+    names = sources_of.values()
+    tables = [name for name in names if not is_judged and score_files(name)]
     files = chain.from_iterable(map(score_files, tables))
     require_in_one([*files, *on], columns or {})
-    mteb = [name for name in sources_of.values() if Path(name).match(_PREDICTIONS)]
-    others = [name for name in sources_of.values() if name not in (*tables, *mteb)]
-    trec = [name for name in others if Path(name).is_file()]
+    mteb = [name for name in names if Path(name).match(_PREDICTIONS)]
+    trec = [name for name in names if name not in (*tables, *mteb) and Path(name).is_file()]
     parts = {}
     encoders = {}
     for label, name in sources_of.items():
@@ -140,7 +137,7 @@ def read_systems(
             parts[label] = SystemScores(reports)
         elif is_judged:
             raise DataError(
-                f"{name}: no run file; {first_on} judges documents, so give TREC run files, each "
+                f"{name}: no run file; {on[0]} judges documents, so give TREC run files, each "
                 "by its name, or a folder of mteb's predictions"
             )
         else:
@@ -202,13 +199,12 @@ def comparison_html(compared: SystemComparison) -> str:
     return html
 
 
-def comparison_page(path: str | Path, compared: SystemComparison) -> Path:
+def comparison_page(path: AnyPath, compared: SystemComparison) -> Path:
     """Write a comparison as a page that needs no network, and return its path."""
     title = f"Comparison of {', '.join(compared.scores.reports)}"
     html = comparison_html(compared)
     # A name may have characters that turn the text around it.
-    page = render("compare.html", title=printable(title), html=printable(html))
-    return write_page(path, page)
+    return write_page(path, render("compare.html", title=printable(title), html=printable(html)))
 
 
 def score_scatter(scores: SystemScores, suite: str) -> str:
@@ -255,7 +251,7 @@ def _score(label: str, source: Any, data: Datasets, columns: Any) -> Report:
     return report_pairs(scored)
 
 
-def _runs_of(name: str, root: str | Path, suites: set[str]) -> dict[str, list[Run]]:
+def _runs_of(name: str, root: AnyPath, suites: set[str]) -> dict[str, list[Run]]:
     """Return label -> finished runs: those in a folder, of a label, or one; {} if there is none.
 
     The label of an evaluated encoder is its name: if these suites were not evaluated, or are files,
