@@ -265,6 +265,9 @@ def test_the_folder_of_one_method_has_its_runs(root: Path):
     own = list_runs(root, ["method=simcse"])
     assert list_runs(root / "simcse")["seed"].tolist() == own["seed"].tolist()
     assert "unreadable" not in list_runs(root / "simcse")["status"].tolist()
+    # A run that was copied one level too high hides no other.
+    shutil.copytree(run.path, root / "cccccccc-s2")
+    assert len(list_runs(root)) == len(own) + 1
 
 
 def test_a_filter_leaves_out_runs_without_its_column_and_needs_a_value(root: Path):
@@ -274,8 +277,8 @@ def test_a_filter_leaves_out_runs_without_its_column_and_needs_a_value(root: Pat
     (root / "simcse" / "00000000-s9").mkdir()  # unreadable: nothing is known of it
     assert set(list_runs(root, ["temperature!=0.2"])["method"]) == {"simcse"}
     assert list_runs(root, ["status=unreadable"])["path"].str.endswith("-s9").tolist() == [True]
-    for word in ("seed>", "seed", "seed==0", "seed=>0", "seed!==0"):
-        with pytest.raises(SettingError, match=r"is no method or filter|no column, suite or"):
+    for word in ("seed>", "seed", "seed==0", "seed=>0", "seed!==0", "seed= =0"):
+        with pytest.raises(SettingError, match=r"is no method or filter|is a number, which"):
             list_runs(root, [word])
     with pytest.raises(SettingError, match="seed is a number, which 'zero' is not"):
         list_runs(root, ["seed<zero"])

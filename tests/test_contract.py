@@ -274,10 +274,10 @@ def test_what_a_method_is_not_trained_on_is_refused_by_its_name(
     for data in bench.sets.values():
         if type(data) is not type(own):
             with pytest.raises((ValueError, TypeError), match=data.name):
-                method.prepare(data)
+                fit(method, data)
     for foreign in (["a list", "of sentences"], None):
         with pytest.raises((ValueError, TypeError), match="the training set"):
-            method.prepare(foreign)
+            fit(method, foreign)
 
 
 @untyped

@@ -162,7 +162,7 @@ def test_what_has_no_layer_or_no_triplets_is_refused(tiny_encoder: Path, tmp_pat
     with pytest.raises(EncoderError, match="'distilbert' backbone has no tanh layer"):
         Encoder.from_pretrained(tmp_path / "distil", "pooler")
     with pytest.raises(DataError, match="simcse trains on sentences"):
-        SimCSE(config(tiny_encoder, supervised=False)).prepare(TRIPLETS)
+        fit(SimCSE(config(tiny_encoder, supervised=False)), TRIPLETS)
     for other in CONFIGS.keys() - {"simcse"}:
         assert "paper-supervised" not in CONFIGS[other].profiles
         assert "supervised" not in CONFIGS[other].model_fields

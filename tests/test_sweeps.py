@@ -22,7 +22,7 @@ from workbench.commands.sweeps import read_words, start
 from workbench.config import SimCSEConfig
 from workbench.errors import DataError, RunError, SettingError
 from workbench.runs import lock_run, run_path
-from workbench.sweeps._processes import submit
+from workbench.sweeps._processes import _OF_JOB, submit
 
 # A cell that trains nothing: it waits for the same cell of another sweep, notes that it ran, and
 # fails for seed 3.
@@ -546,6 +546,12 @@ def test_every_choice_of_columns_is_checked(tmp_path: Path):
         columns = [f"sentence1=one,sentence2=two,score={name}" for name in choices]
         with pytest.raises(DataError, match="no column 'NOT' in your files"):
             sweeps.sweep("cosent", grid=same | {"columns": columns}, runs_root=tmp_path, dry=True)
+
+
+def test_a_job_that_submits_others_hands_them_nothing_of_its_own():
+    own = ("SLURM_JOB_ID", "SLURM_MEM_PER_CPU", "SLURM_GPUS_PER_NODE", "SBATCH_TIMELIMIT")
+    kept = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "SBATCH_ACCOUNT", "HOME")
+    assert [name for name in (*own, *kept) if _OF_JOB.match(name)] == [*own]
 
 
 def test_a_path_that_slurm_would_read_as_a_pattern_is_refused(tmp_path: Path):

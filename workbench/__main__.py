@@ -33,7 +33,11 @@ def main() -> None:
         threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         from workbench.commands.app import main as command
+        from workbench.files import PACKAGE
 
+        # What this process starts runs this code, whatever lies in the current folder.
+        if not PACKAGE.parent.samefile("."):
+            os.environ["PYTHONSAFEPATH"] = "1"
         command()
     finally:
         # Some libraries raise another error instead.

@@ -2,7 +2,6 @@
 
 import io
 import logging
-import os
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -68,9 +67,6 @@ def main() -> None:
             # A run records names as UTF-8; other bytes of a path would fail after training.
             if name != name.encode(errors="replace").decode():
                 raise SettingError(f"{name}: not UTF-8; rename the file or folder")
-        # What this process starts runs this code, whatever lies in the current folder.
-        if Path.cwd() != PACKAGE.parent:
-            os.environ["PYTHONSAFEPATH"] = "1"
         app()
     except WorkbenchError as error:
         problem = str(error)

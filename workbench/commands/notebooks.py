@@ -161,6 +161,7 @@ def open_lab(notebook: Path, root: Path, options: Words) -> None:
 
     paths = [os.environ.get("JUPYTER_CONFIG_PATH"), str(PACKAGE / "lab")]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
+    os.environ.pop("PYTHONSAFEPATH", None)  # a notebook may start scripts of its folder
     # JupyterLab ends its kernels itself.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     page = notebook.relative_to(root).as_posix()

@@ -46,7 +46,7 @@ _TABLE_LINE = re.compile(
 )
 _DECIMAL_COMMA = re.compile(r"\s*(-?\d*,?\d+(e[+-]?\d+)?|-|n/?a|nan)?\s*", re.IGNORECASE)
 # May be thousands: "1,200", but not "0,125".
-_THOUSANDS = re.compile(r"\s*(-?([1-9]\d{0,2},\d{3}|\d+))?\s*")
+_THOUSANDS = re.compile(r"\s*(-?([1-9]\d{0,2},\d{3}|\d+)|-|n/?a|nan)?\s*", re.IGNORECASE)
 _HEADER_LINE = re.compile(
     r"sentences?|text|(sent\w*|text\w*|anchor|query|premise|question\w*|label|score|id)(,\w+)+",
     re.ASCII | re.IGNORECASE,

@@ -362,7 +362,7 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
             'is read as another kind than its tokenizer.json holds ("tokenizer_class": '
             '"PreTrainedTokenizerFast" in tokenizer_config.json reads that)'
         )
-    elif wants_end and tokenizer("a")["input_ids"][-1] != tokenizer.eos_token_id:
+    elif wants_end and tokenizer.eos_token_id not in (None, tokenizer("a")["input_ids"][-1]):
         fault = (
             f"does not put {tokenizer.eos_token} last, as its add_eos_token says (AutoTokenizer."
             "from_pretrained(FOLDER, add_bos_token=True, add_eos_token=True) does: save that)"

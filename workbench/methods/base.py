@@ -56,7 +56,7 @@ class Method(nn.Module):
     def __init__(self, config: TrainingConfig) -> None:
         """Load the starting encoder; every random weight derives from the seed of `config`."""
         super().__init__()
-        if type(config) is not self.config_class:
+        if config.method != self.config_class.method:
             raise SettingError(
                 f"{type(self).__name__} needs {self.config_class.__name__}, not "
                 f"{type(config).__name__}"
@@ -324,10 +324,9 @@ class ContrastiveMethod(Method):
 def training_sentences(method: Method, data: Any, *, templates: bool = False) -> list[str]:
     """Return the sentences of a training set.
 
-    Raises DataError for another kind of set or fewer than two sentences, EncoderError for a
+    Raises DataError for fewer than two sentences, EncoderError for a
     template if not allowed."""
     name = type(method).__name__
-    require_kind(method.config, data)
     if len(data) < 2:
         raise DataError(f"{data.name}: {len(data)} sentence; {name} needs at least 2")
     if method.encoder.template and not templates:

@@ -26,7 +26,6 @@ from workbench.methods.base import (
     gathered_views,
     named_loss,
     rank_labels,
-    require_kind,
     require_order,
 )
 from workbench.methods.distributed import gather_rows
@@ -71,7 +70,6 @@ class CoSENT(Method):
         return CrossEncoder(self.find_start(), **options)
 
     def prepare(self, data: Any) -> None:
-        require_kind(self.config, data)
         if self.config.objective == "triplet":
             self.texts = make_triplets(data, self.config.threshold)
             target = np.zeros(len(self.texts[0]))

@@ -12,7 +12,7 @@ from workbench.config import ListsConfig
 from workbench.encoder import number_sentences
 from workbench.errors import DataError
 from workbench.losses import Scalar, Scores
-from workbench.methods.base import Batch, Method, Terms, named_loss, rank_labels, require_kind
+from workbench.methods.base import Batch, Method, Terms, named_loss, rank_labels
 from workbench.methods.distributed import gather_rows, max_over_processes
 from workbench.metrics import ranking_groups
 from workbench.printing import LOG
@@ -35,7 +35,6 @@ class Lists(Method):
     config: ListsConfig
 
     def prepare(self, data: Any) -> None:
-        require_kind(self.config, data)
         # The rule of the metrics: what is trained is what KCC measures.
         every_group = ranking_groups(data.sentence1, data.sentence2, data.gold).values()
         self.groups = [group for group in every_group if np.ptp(group.gold)]

@@ -20,7 +20,6 @@ from workbench.methods.base import (
     Terms,
     gathered_views,
     rank_labels,
-    require_kind,
     require_order,
     training_sentences,
 )
@@ -62,7 +61,6 @@ class Mixed(RankMethod):
 
     def prepare(self, data: Any) -> None:
         if self.config.cosent:
-            require_kind(self.config, data)
             require_order(data)
             # Ranks in place of labels: float32 must not make two labels equal.
             self.gold = torch.from_numpy(rank_labels(data).astype(np.float32))

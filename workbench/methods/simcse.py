@@ -14,7 +14,6 @@ from workbench.methods.base import (
     ContrastiveMethod,
     Terms,
     gathered_views,
-    require_kind,
     training_sentences,
 )
 
@@ -34,7 +33,6 @@ class SimCSE(ContrastiveMethod):
 
     def prepare(self, data: Any) -> None:
         if self.config.supervised:
-            require_kind(self.config, data)
             self.tokens = self.encoder.token_rows(chain(*data.texts))
             self.view_starts = (0, len(data), 2 * len(data))
             return

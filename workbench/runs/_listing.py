@@ -38,7 +38,9 @@ _COMMON_NAME = re.compile(
     r"|[0-9a-f]{8,}(-s\d+)?|\d_Transformer|.*[/\\]|" + re.escape(Path(HOME).name)
 )
 # Name, sign, value; only = may have none, or an empty variable of a shell would select all runs.
-_FILTER = re.compile(r"(.+?)\s*(=|(?:!=|<=|>=|<|>)(?=\s*\S))\s*((?![=<>]).*)", re.DOTALL)
+_FILTER = re.compile(
+    r"([^=<>!]+?)\s*+(=|(?:!=|<=|>=|<|>)(?=\s*\S))\s*+((?!=|[<>]\s*[\d-]).*)", re.DOTALL
+)
 # Methods of a series.
 _SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
@@ -156,10 +158,10 @@ def run_folders(root: AnyPath) -> list[Path]:
         LOG.warning("the folder %s does not exist, so it has no runs", root.absolute())
     # The folder of one method, too.
     own = [path for path in sorted(root.glob("[!.]*")) if NAME.fullmatch(path.name)]
-    return own or [
+    return own + [
         path
         for path in sorted(root.glob("*/[!.]*"))  # with a dot: being removed
-        if NAME.fullmatch(path.name) or (path / "config.json").exists()
+        if path.parent not in own and (NAME.fullmatch(path.name) or (path / "config.json").exists())
     ]
 
 

@@ -30,7 +30,7 @@ from workbench.sweeps._cells import Cell, Sweep, merge_grids, open_sweep, plan_c
 _JOBS = "slurm.json"  # job id -> path of its cell
 _CORES = '[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK'
 # Of the job that submits, and what sbatch would take before the options given to it.
-_OF_JOB = re.compile(r"SLURM_(?!CONF$)|SBATCH_TIMELIMIT$")
+_OF_JOB = re.compile(r"SLURM_(?!(CONF|CONF_SERVER|CLUSTERS|JWT|DEBUG_FLAGS)$)|SBATCH_TIMELIMIT$")
 _REQUEUES = 1000  # starts after a time limit until submitit gives up
 _NOTICE = 90  # seconds before the time limit at which a cell is interrupted
 # Seconds until an interrupted cell is killed; 15 s after Ctrl-C the command itself ends.

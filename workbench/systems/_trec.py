@@ -107,7 +107,8 @@ def judge_runs(runs: Facts, qrels: AnyPath) -> SystemScores:
         # Ids of documents may be written in two ways, where those of queries agree.
         if joined[["", name]].dropna().empty:
             raise DataError(
-                f"no document of {name} is judged in {qrels}; give runs and judgements of one set"
+                f"no document of {name} is judged in {qrels}; give runs and judgements of one set, "
+                "or leave it out"
             )
     kept = judged[judged[[*runs]].any(axis=1)]
     notes = [
