@@ -182,7 +182,7 @@ def test_data_that_an_objective_cannot_train_on_are_refused(
     with pytest.raises(
         DataError, match="triplets: cosent trains on pairs with these settings, not on triplets"
     ):
-        method_of(tiny_encoder, objective="mse").prepare(triplets)
+        fit(method_of(tiny_encoder, objective="mse"), triplets)
     with pytest.raises(DataError, match="its scale is -1 to 1"):
         method_of(tiny_encoder, objective="mse").prepare(below_zero)
 

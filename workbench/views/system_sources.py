@@ -182,7 +182,7 @@ def _only(on: Sequence[str]) -> str | None:
 
 
 def _read_trec(paths: list[str], judgements: str | None) -> SystemScores:
-    if not Path(judgements or "").is_file():
+    if judgements is None or not Path(judgements).is_file():
         raise SettingError(
             f"{paths[0]} is read as a TREC run file, which needs judgements: give their file with "
             "--on FILE, or name a file of scores .csv, .tsv, .jsonl or .parquet, or the folder of "
