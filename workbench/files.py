@@ -9,11 +9,12 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import filelock
 import platformdirs
 from pydantic_core import to_json
 
@@ -246,6 +247,10 @@ def cache_folder() -> Path:
         os.environ.get("WORKBENCH_CACHE")
         or platformdirs.user_cache_dir("ranking-workbench", appauthor=False, opinion=False)
     ).expanduser()
+
+
+# Without locks of the file system filelock would take a marker file, which a kill leaves behind.
+file_lock = partial(filelock.FileLock, fallback_to_soft=False)
 
 
 def fill_template(template: str, **values: Any) -> str:

@@ -6,7 +6,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import filelock
 import numpy as np
 
 from workbench.checkpoints import POOLINGS, Checkpoint, EncodingSpec, find_checkpoint
@@ -18,6 +17,7 @@ from workbench.files import (
     atomic_path,
     cache_folder,
     file_checksum,
+    file_lock,
     reraise_os_error,
     text_checksum,
     write_json,
@@ -170,7 +170,7 @@ def cached_embeddings(
         entry.parent.mkdir(parents=True, exist_ok=True)
         # One process computes; others that need the same, such as those of one training, wait for
         # it.
-        with filelock.FileLock(entry.with_suffix(".lock"), fallback_to_soft=False):
+        with file_lock(entry.with_suffix(".lock")):
             if not _is_intact(entry):
                 LOG.info(
                     "embedding %d sentences with %s; they are kept in %s",

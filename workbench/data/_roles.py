@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from dataclasses import replace
 
 from workbench.data._catalogue import TABLES, DataSet, Kind
@@ -206,13 +207,14 @@ def _read_scores(
     column = roles["score"]
     # An empty cell has no label, like the "-" of SNLI.
     labels = [text.strip().casefold() or "-" for text in table.columns[column]]
+    counts = Counter(labels)
 
     def count(classes):
-        return sum(map(labels.count, classes))
+        return sum(map(counts.__getitem__, classes))
 
     classes = max(TABLES["guess"]["classes"], key=count)
     # Most of them are enough: one that is no class is refused later, with its line.
-    if 2 * count(classes) > len(labels) - labels.count("-"):
+    if 2 * count(classes) > len(labels) - counts["-"]:
         scale = scale or (0.0, len(classes) - 1.0)
         facts = {"classes": classes, "unlabelled": "-", "scale": scale}
         table = replace(table, columns=table.columns | {column: labels})

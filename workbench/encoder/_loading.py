@@ -348,7 +348,7 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
     largest = max(tokenizer.get_vocab().values(), default=0)
     embedded = len(backbone.get_input_embeddings().weight)
     pad = tokenizer.pad_token_id
-    starts = (None, tokenizer("a")["input_ids"][0])
+    ids = tokenizer("a")["input_ids"]
     fault = None
     if len(tokenizer) <= 5:  # special tokens alone
         fault = f"knows {len(tokenizer)} tokens, so its vocabulary file was not read"
@@ -362,7 +362,7 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
             'is read as another kind than its tokenizer.json holds ("tokenizer_class": '
             '"PreTrainedTokenizerFast" in tokenizer_config.json reads that)'
         )
-    elif wants_end and tokenizer.eos_token_id not in (None, tokenizer("a")["input_ids"][-1]):
+    elif wants_end and tokenizer.eos_token_id not in (None, ids[-1]):
         fault = (
             f"does not put {tokenizer.eos_token} last, as its add_eos_token says (AutoTokenizer."
             "from_pretrained(FOLDER, add_bos_token=True, add_eos_token=True) does: save that)"
@@ -374,7 +374,7 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
             f"pads with {pad}, and the backbone counts positions from its padding token "
             f"{table.padding_idx}"
         )
-    elif pooling in ("cls", "pooler") and tokenizer.cls_token_id not in starts:
+    elif pooling in ("cls", "pooler") and tokenizer.cls_token_id not in (None, ids[0]):
         fault = f"does not put {tokenizer.cls_token} first, which pooling {pooling!r} reads"
     if fault:
         raise EncoderError(

@@ -324,8 +324,7 @@ class ContrastiveMethod(Method):
 def training_sentences(method: Method, data: Any, *, templates: bool = False) -> list[str]:
     """Return the sentences of a training set.
 
-    Raises DataError for fewer than two sentences, EncoderError for a
-    template if not allowed."""
+    Raises DataError for fewer than two sentences, EncoderError for a template if not allowed."""
     name = type(method).__name__
     if len(data) < 2:
         raise DataError(f"{data.name}: {len(data)} sentence; {name} needs at least 2")

@@ -27,6 +27,7 @@ from workbench.files import (
     Facts,
     checkpoint_checksum,
     file_checksum,
+    file_lock,
     json_text,
     reraise_os_error,
     text_checksum,
@@ -386,8 +387,7 @@ def lock_run(path: Path, result: str = FINISHED, name: str = ".lock") -> fileloc
     raises BusyError if another process holds the lock.
     """
     file = path / name
-    # Without locks of the file system a marker file would have to do, which a kill leaves behind.
-    lock = filelock.FileLock(file, is_singleton=True, fallback_to_soft=False)
+    lock = file_lock(file, is_singleton=True)
     while not lock.is_locked:
         try:
             lock.acquire(timeout=0.5)  # `held_lock` may hold it for a moment
@@ -423,7 +423,7 @@ def held_lock(path: Path) -> Path | None:
     """Return a lock of the run in `path` that a process, this one included, holds."""
     for file in path.glob(".*lock"):  # of the run, and of its notebook
         try:
-            with filelock.FileLock(file, timeout=0, fallback_to_soft=False):
+            with file_lock(file, timeout=0):
                 continue
         except filelock.Timeout:
             return file

@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import filelock
 import pandas as pd
 import yaml
 from pydantic import BaseModel, Field, TypeAdapter
@@ -26,7 +25,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 from workbench.config import CONFIGS, TrainingConfig, setting_text, unique_keys
 from workbench.errors import RunError, SettingError, first_problem
 from workbench.execution import check_settings, notebook_of
-from workbench.files import reraise_os_error, text_checksum, write_json
+from workbench.files import file_lock, reraise_os_error, text_checksum, write_json
 from workbench.printing import LOG
 from workbench.runs import AnyPath, Facts, finished_run, held_lock, read_json, read_row, run_path
 
@@ -348,7 +347,7 @@ def open_sweep(
     with reraise_os_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
         # The same command may be starting elsewhere.
-        with filelock.FileLock(folder / ".lock", fallback_to_soft=False):
+        with file_lock(folder / ".lock"):
             if file.exists() and sorted(cell.path for cell in Sweep(folder).cells) != paths:
                 raise RunError(
                     f"the sweep {folder} has other cells; choose another name, finished runs are "

@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Annotated, Any
 from unittest import mock
 
-import filelock
 import pydantic.dataclasses
 
 from workbench.config import TrainingConfig
 from workbench.errors import RunError, SettingError
-from workbench.files import write_json
+from workbench.files import file_lock, write_json
 from workbench.printing import steady_stdout
 from workbench.runs import AnyPath, Facts, is_finished, read_json
 from workbench.sweeps._cells import Cell, Sweep, merge_grids, open_sweep, plan_cells, read_seeds
@@ -112,7 +111,7 @@ def sweep(
     print(made.summary())
     if slurm and not dry:
         # The same command may be submitting elsewhere.
-        with filelock.FileLock(made.folder / ".lock", fallback_to_soft=False):
+        with file_lock(made.folder / ".lock"):
             submit(made, slurm, at_once=jobs)
     elif not dry:
         run_here(made, jobs=jobs)
