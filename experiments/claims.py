@@ -21,7 +21,15 @@ from differences import Difference, Row, adjusted_p, difference, forest
 from english import RESULTS, ROWS
 from list_tables import list_tables
 from order import QUESTIONS
-from order_tables import gains, ranking_table, read_cells, study_table, values_table
+from order_tables import (
+    additions,
+    additions_table,
+    gains,
+    lines_of,
+    read_cells,
+    study_table,
+    values_table,
+)
 
 from workbench.files import project_path
 from workbench.metrics import seed_spread
@@ -134,6 +142,9 @@ def written() -> dict[Path, str]:
     study = {
         name: study_table(own, gained[name], corrected[name]) for name, own in of_question.items()
     }
+    added = additions(of_question["lists"])
+    added_p = adjusted_p(added)
+    added_english = additions_table(added, added_p, is_world=False)
     parts_of = {pooling: parts(table[table["pooling"] == pooling]) for pooling in ("mean", "cls")}
     content = {
         DOCS / "results.md": {
@@ -141,13 +152,15 @@ def written() -> dict[Path, str]:
             "rankencoder": rank_parts(table),
             "study": study["lists"],
             "values": values_table(of_question["lists"]),
-            "ranking": ranking_table(of_question["lists"]),
+            "added": added_english,
+            "added world": additions_table(added, added_p, is_world=True),
+            "ranking": lines_of(added, added_p),
             "graded losses": study["pairs"],
             "views": study["views"],
             **{f"rankcse {pooling}": text for pooling, text in parts_of.items()},
         },
         DOCS / "results-details.md": {},
-        PROJECT / "README.md": {"english": english_table(table)},
+        PROJECT / "README.md": {"english": english_table(table), "added": added_english},
     }
     for page, part, text in list_tables():
         content[DOCS / page][part] = text

@@ -30,6 +30,7 @@ ON_VALUES = ["mean squared error", "correlation"]
 ON_ORDER = ["ListMLE", "CoSENT on lists"]
 IN_A_SOFTMAX = ["ListNet, the paper's temperatures", "ListNet, softer"]
 OF_RANKING = [*ON_VALUES, *IN_A_SOFTMAX, *ON_ORDER, "only the first", VECTORS]
+CLEAR = 0.05
 
 
 class Cell(NamedTuple):
@@ -197,14 +198,70 @@ def values_table(cells: list[Cell]) -> str:
     return comparison_table(compare(cells, ON_VALUES, [*IN_A_SOFTMAX, *ON_ORDER]))
 
 
-def ranking_table(cells: list[Cell]) -> str:
-    """Return the table of what each ranking loss adds to the same training without one."""
-    return comparison_table(compare(cells, OF_RANKING, [NO_RANKING]))
+def additions(cells: list[Cell]) -> list[Row]:
+    """Return what each ranking loss adds to the same training without one.
+
+    Where it is alone that is the start. Without a ranking loss no teacher is read, so that the row
+    of another teacher, from the same start, serves a cell that has none of its own.
+    """
+    rows = []
+    for cell in cells:
+        if cell.beside == "alone":
+            base, with_base = cell.base, cell
+        else:
+            base, with_base = NO_RANKING, with_no_ranking(cell, cells)
+        for row in compare([with_base], OF_RANKING, [base]):
+            rows.append(row._replace(place=row.place.removesuffix(f" against {base}")))
+    return rows
+
+
+def with_no_ranking(cell: Cell, cells: list[Cell]) -> Cell:
+    """Return the cell with rows of the training without a ranking loss, if the start has any."""
+    if NO_RANKING in set(cell.rows["row"]):
+        return cell
+    of_others = [
+        other.rows[other.rows["row"] == NO_RANKING]
+        for other in cells
+        if (other.start, other.pooling) == (cell.start, cell.pooling)
+    ]
+    having = [rows for rows in of_others if len(rows)]
+    return cell._replace(rows=pd.concat([cell.rows, *having[:1]]))
+
+
+def additions_table(added: list[Row], adjusted: dict[int, float], *, is_world: bool) -> str:
+    """Return a table with a line for each loss and a column for each cell.
+
+    added, adjusted: Of `additions`, and their p corrected by Holm.
+    """
+    of_cells = [row for row in added if row.is_world == is_world]
+    names = list(dict.fromkeys(row.start for row in of_cells))
+    lines = [f"| | {' | '.join(names)} |", "|---" * (1 + len(names)) + "|"]
+    row_of = {(row.start, row.place): row for row in of_cells}
+    for loss in OF_RANKING:
+        texts = [loss]
+        for name in names:
+            row = row_of.get((name, loss))
+            texts.append(addition_text(row, adjusted[id(row)]) if row else "")
+        lines.append(f"| {' | '.join(texts)} |")
+    return "\n".join(lines) + "\n"
+
+
+def addition_text(row: Row, p: float) -> str:
+    """Return a difference with its interval and, if it is clear, a mark of its direction."""
+    value, low, high = row.measured.interval
+    mark = ""
+    if p < CLEAR:
+        mark = " ▲" if value > 0 else " ▼"
+    return f"{value:+.1f} [{low:+.1f}, {high:+.1f}]{mark}"
 
 
 def comparison_table(rows: list[Row]) -> str:
     """Return a table of differences, corrected by Holm over all its rows."""
-    adjusted = adjusted_p(rows)
+    return lines_of(rows, adjusted_p(rows))
+
+
+def lines_of(rows: list[Row], adjusted: dict[int, float]) -> str:
+    """Return a table with a line for each row."""
     lines = ["| start, pooling; teacher | loss | difference (sd) | 95 % interval | Holm p |"]
     lines.append("|---|---|---|---|---|")
     for row in rows:
