@@ -83,3 +83,17 @@ def test_dev_is_shown_times_100_at_the_steps_that_measured_it():
     found = dev_table(history, "observed_share")
     assert found["Spearman on dev x 100"].to_dict() == {0: 50, 10: 25}
     assert found.columns.tolist() == ["loss", "observed_share", "Spearman on dev x 100", "seconds"]
+
+
+def test_what_is_missing_is_an_empty_cell_in_columns_of_every_kind():
+    table = pd.DataFrame(
+        {
+            "text": pd.Series(["x", None], dtype=object),
+            "name": pd.Series(["y", None]),
+            "number": [1.0, None],
+            "time": pd.to_datetime(["2020-01-01", None]),
+        }
+    )
+    html = table_html(table)
+    assert "None" not in html
+    assert "na" not in html.lower().partition("<tbody>")[2]

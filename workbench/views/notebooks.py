@@ -85,6 +85,7 @@ def table_html(table: pd.DataFrame) -> str:
     if has_name:
         # In the corner: pandas gives the name of an index a row of its own.
         table = table.rename_axis(index=None, columns=_escaped(table.index.name))
+    table = table.mask(table.isna())  # None would be a word
     formatters: Any = [None if is_numeric_dtype(kind) else _text_cell for kind in table.dtypes]
     # Cells are escaped by `_text_cell`, which pandas would escape again.
     with pd.option_context("display.max_colwidth", None):
