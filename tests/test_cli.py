@@ -651,6 +651,10 @@ def test_a_look_opens_lab_on_its_notebook_and_keeps_a_changed_one(
         assert call("look", *words, "--with=--no-browser") == 0
         page = f"--LabApp.default_url=/lab/tree/{name}.ipynb"
         assert opened.pop() == [f"--ServerApp.root_dir={tmp_path}", page, "--no-browser"]
+    # A folder with signs that mean something in an address.
+    (tmp_path / "a#b 100%25").mkdir()
+    assert call("lab", "a#b 100%25") == 0
+    assert "--LabApp.default_url=/lab/tree/a%23b%20100%2525" in opened.pop()[1]
     first = tmp_path / f"{both}.ipynb"
     assert all(
         name in first.read_text(encoding="utf-8")

@@ -329,7 +329,8 @@ def test_files_that_are_no_encoder_are_never_replaced(checkpoint: Path, tmp_path
     encoder.save(seen)
     (seen / ".ipynb_checkpoints").mkdir()
     (seen / ".ipynb_checkpoints" / "README-checkpoint.md").write_text("as it was")
-    (seen / ".DS_Store").write_text("")
+    for hidden in (".DS_Store", "._config.json", "desktop.ini", "Thumbs.db", "Icon\r"):
+        (seen / hidden).write_text("")
     encoder.save(seen)
     assert not (seen / ".ipynb_checkpoints").exists()
     (tmp_path / "readme").mkdir()

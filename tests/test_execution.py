@@ -132,6 +132,8 @@ def test_a_name_that_papermill_injects_and_the_notebook_does_not_declare_is_refu
     check_parameters({"In": ["", declared]})
     check_parameters({"In": ["", declared, '# Parameters\nseed = 3\nprofile = "paper"\n', "x = 1"]})
     check_parameters({})  # no notebook
+    path = '# Parameters\nPAPERMILL_INPUT_PATH = "a.ipynb"\nseed = 3\n'  # by --inject-paths
+    check_parameters({"In": ["", declared, path]})
     # Mended.
     check_parameters(
         {"In": ["", declared, "# Parameters\nsead = 3\n", "", "# Parameters\nseed = 3\n"]}

@@ -18,7 +18,14 @@ import workbench
 from workbench import views
 from workbench.config import RankEncoderConfig, SimCSEConfig
 from workbench.errors import BusyError, RunError
-from workbench.files import HOME, atomic_path, file_checksum, write_json, write_text
+from workbench.files import (
+    HOME,
+    atomic_path,
+    file_checksum,
+    reraise_os_error,
+    write_json,
+    write_text,
+)
 from workbench.metrics import metrics_table
 from workbench.runs import Run, finished_run, held_lock, list_runs, lock_run, short_value
 from workbench.runs._run import checkout_commit
@@ -101,6 +108,44 @@ def test_a_saved_notebook_is_not_changed_code(tmp_path: Path, monkeypatch: pytes
     assert checkout_commit(tmp_path) == commit
     (tmp_path / "a.py").write_text("2")
     assert checkout_commit(tmp_path) == f"{commit}+changes"
+
+
+def test_git_does_not_read_the_pipe_that_ends_a_cell(tmp_path: Path):
+    # It never starts on Windows otherwise; here it would read the pipe.
+    git = tmp_path / "git"
+    git.write_text("#!/bin/sh\nread line && echo $line || echo none\n")
+    git.chmod(0o755)
+    code = "from workbench.runs._run import checkout_commit as read; print(read())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input="what the parent wrote\n",
+        env=os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(done.stdout.split()) == {"none"}
+
+
+def test_a_file_that_another_program_holds_for_a_moment_is_replaced_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    held = iter([True, True, False, True])
+    replace = Path.replace
+
+    def refuse(path: Path, target: Path) -> Path:
+        if next(held):
+            raise PermissionError(13, "Access is denied")
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    monkeypatch.setattr("workbench.files._WAITS", (0, 0))
+    write_text(tmp_path / "a.txt", "new")
+    assert (tmp_path / "a.txt").read_text() == "new"
+    monkeypatch.setattr("workbench.files._WAITS", ())
+    with pytest.raises(RunError, match="close what has it open"), reraise_os_error(tmp_path):
+        write_text(tmp_path / "a.txt", "newer")
+    assert (tmp_path / "a.txt").read_text() == "new"
 
 
 def test_data_that_changed_under_a_run_is_refused(tmp_path: Path):
@@ -230,9 +275,9 @@ if when == "table":
     with atomic_path(run / "history.csv") as new:
         new.write_text("half")
         kill()
-rename = Path.rename
+replace = Path.replace
 if when == "swap":
-    Path.rename = lambda self, target: (rename(self, target), kill())
+    Path.replace = lambda self, target: (replace(self, target), kill())
 with atomic_path(run / "encoder", folder=True) as new:
     (new / "config.json").write_text("new")
     if when == "encoder":
@@ -535,6 +580,10 @@ def test_the_runs_of_a_notebook_do_not_depend_on_where_its_kernel_was_started(
         assert runs_folder("mine") == str(start / "mine")
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
+    with monkeypatch.context() as patch:
+        note = str(tmp_path / "below" / "a.ipynb")
+        patch.setattr(sys.modules["__main__"], "__vsc_ipynb_file__", note, raising=False)
+        assert runs_folder("../runs") == str(tmp_path / "runs")
     monkeypatch.setenv("JPY_SESSION_NAME", "a copy in another folder, live")
     assert runs_folder("../runs") == str(tmp_path / "runs")
 

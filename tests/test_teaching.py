@@ -501,6 +501,14 @@ def test_a_sheet_that_a_spreadsheet_saved_with_semicolons_goes_on_with_them(shee
     assert rows["right"].tolist() == [0, 1]
 
 
+def test_a_sheet_that_lost_its_last_line_end_goes_on_in_a_new_line(sheet: Path):
+    teaching.sign("Anna")
+    for answer in (5, 4):
+        teaching.check_answer(answer, lambda value: value == 4, exercise="1")
+        sheet.write_text(sheet.read_text().removesuffix("\n"))
+    assert [row["right"] for row in rows_of(sheet)] == ["0", "1"]
+
+
 def test_an_answer_is_judged_where_the_sheet_cannot_be_written(
     sheet: Path, caplog: pytest.LogCaptureFixture
 ):
@@ -511,7 +519,8 @@ def test_an_answer_is_judged_where_the_sheet_cannot_be_written(
 
 
 def test_the_notebook_of_vs_code_is_noted(sheet: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("JPY_SESSION_NAME")
+    # Of a notebook on a server VS Code makes a session of another name each time.
+    monkeypatch.setenv("JPY_SESSION_NAME", "13_cosent-jvsc-5f3c.ipynb")
     path = "/somewhere/13_cosent.ipynb"
     monkeypatch.setattr(sys.modules["__main__"], "__vsc_ipynb_file__", path, raising=False)
     teaching.sign("Anna")

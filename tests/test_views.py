@@ -1,12 +1,14 @@
 """The live views without a browser: lists, choices, results and written files, by their public
 state."""
 
+import base64
 import re
 import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -161,6 +163,16 @@ def test_a_page_does_not_name_the_users_folder(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("workbench.views.export.HOME", str(home))
     page = write_page(tmp_path / "page.html", f"{home}/scores.csv, {home}t/scores.csv")
     assert page.read_text(encoding="utf-8") == f"~/scores.csv, {home}t/scores.csv"
+    monkeypatch.setattr("workbench.views.export.HOME", "/root")
+    alike = "the stem/root ratio, https://a.org/root/page, weights abc+/root/def"
+    page = write_page(tmp_path / "page.html", f'{alike} "/root/a" (/root) =/root/b')
+    assert page.read_text(encoding="utf-8") == f'{alike} "~/a" (~) =~/b'
+    # Of Windows: as it is, turned, in JSON, and in coloured code.
+    monkeypatch.setattr("workbench.views.export.HOME", r"C:\Users\Jo Doe")
+    coloured = r'"C:</span><span class="se">\\</span>Users<span class="se">\\</span>Jo Doe/runs"'
+    paths = (r"C:\Users\Jo Doe\a", "C:/Users/Jo Doe/a", r"C:\\Users\\Jo Doe\\a", coloured)
+    page = write_page(tmp_path / "page.html", " ".join(paths))
+    assert page.read_text(encoding="utf-8") == r'~\a ~/a ~\\a "~/runs"'
 
 
 def test_a_pair_whose_sentences_are_in_no_other_is_a_line_with_its_ranks_and_no_table(
@@ -530,7 +542,7 @@ def test_targets_are_ranked_by_each_encoder_and_only_new_sentences_are_encoded()
     view = Ask(
         {"one": encode, "two": lambda texts: -encode(texts)[:, ::-1]},
         "query",
-        ["far", "near", "middle"],
+        "far\nnear\nmiddle",  # as a list of them
     )
     assert view.selected["target"].tolist() == ["near", "middle", "far"]
     assert view.selected["score: one"].tolist() == pytest.approx(
@@ -542,6 +554,12 @@ def test_targets_are_ranked_by_each_encoder_and_only_new_sentences_are_encoded()
     assert asked == ["another"] * 2
     view.select(targets="\n".join(map(str, range(60))))
     assert "50 of 60 targets" in view.panel.html
+    # A drawing with a sign that XML has not is not shown at all.
+    view.select(targets="far\nfrom a\x0bspreadsheet\x1f")
+    drawings = re.findall(r"data:image/svg[^,]+,([^\"]+)", view.html(is_live=False))
+    assert drawings
+    for drawing in drawings:
+        ElementTree.fromstring(base64.b64decode(drawing))
     view.select(query=" ")
     assert "type a query and at least one target" in view.panel.html
 

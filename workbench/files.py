@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
@@ -20,6 +21,9 @@ from pydantic_core import to_json
 
 from workbench.errors import RunError
 
+# Seconds to wait where Windows refuses to move a file that another program, such as a scanner of
+# viruses or a reader, has open for a moment.
+_WAITS = (0.1, 0.3, 1, 2) if os.name == "nt" else ()
 AnyPath = str | Path
 Facts = dict[str, Any]  # names and values of any type
 # The user's folder; "~" if there is none, as in some containers, where Path.home() is an error.
@@ -95,11 +99,20 @@ def atomic_path(target: Path, *, folder: bool = False) -> Iterator[Path]:
         if folder and target.exists():
             if _has_same_files(new, target):
                 return
-            target.rename(old)
-        new.replace(target)
+            _move(target, old)
+        _move(new, target)
         _sync(target.parent)
     finally:
         undo_write(target)
+
+
+def _move(path: Path, target: Path) -> None:
+    for seconds in _WAITS:
+        with suppress(PermissionError):
+            path.replace(target)
+            return
+        time.sleep(seconds)
+    path.replace(target)
 
 
 def _has_same_files(folder: Path, other: Path) -> bool:
@@ -173,8 +186,8 @@ def reraise_os_error(
         yield
     except OSError as error:
         raise RunError(
-            f"cannot write under {path}: {error.strerror or error}; free some space, or give "
-            f"{other}"
+            f"cannot write under {path}: {error.strerror or error}; free some space, close "
+            f"what has it open, or give {other}"
         ) from error
 
 
@@ -255,11 +268,16 @@ file_lock = partial(filelock.FileLock, fallback_to_soft=False)
 
 def fill_template(template: str, **values: Any) -> str:
     """Return a text of the package filled by Jinja; in .html, values are escaped."""
+    return _compiled(template).render(values)
+
+
+@lru_cache  # to compile it takes 5 ms, and a table has a sentence for each row
+def _compiled(template: str) -> Any:
     import jinja2  # which most commands do without
 
     source = (PACKAGE / template).read_text(encoding="utf-8")
     is_html = template.endswith(".html")
-    return jinja2.Template(source, trim_blocks=True, autoescape=is_html).render(values)
+    return jinja2.Template(source, trim_blocks=True, autoescape=is_html)
 
 
 def project_path(name: str) -> Path:

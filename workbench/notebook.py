@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,8 @@ def check_parameters(namespace: Facts) -> None:
         elif not injected:
             declared = declared | assigned
     for name in injected if declared else ():
+        if name.startswith("PAPERMILL_"):  # by its option --inject-paths
+            continue
         require_known("parameter", name, declared, "in this notebook")
         try:
             kind = type(ast.literal_eval(declared[name]))
@@ -78,8 +81,9 @@ def runs_folder(runs_root: AnyPath = "../runs") -> str:
     path = Path(runs_root).expanduser()
     notebooks = project_path("notebooks")
     is_checkout = (notebooks.parent / "pyproject.toml").is_file()
-    # A kernel of JupyterLab works in its notebook's own folder.
-    is_live = os.environ.get("JPY_SESSION_NAME")
+    # A kernel of JupyterLab, or of VS Code, works in its notebook's own folder.
+    in_vscode = hasattr(sys.modules["__main__"], "__vsc_ipynb_file__")
+    is_live = in_vscode or "JPY_SESSION_NAME" in os.environ
     if path.parts[:1] == ("..",) and is_checkout and not is_live:
         path = notebooks / path
     return str(path.resolve())

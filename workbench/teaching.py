@@ -220,9 +220,10 @@ def sign(name: str = "") -> Verdict:
 
 
 def _note(*values: object) -> None:
-    # Jupyter's server names the notebook of a kernel; VS Code sets a variable in it.
+    # VS Code sets a variable in the kernel of a notebook; Jupyter's server names the notebook, but
+    # to VS Code it is a session of another name each time.
     in_vscode = getattr(sys.modules["__main__"], "__vsc_ipynb_file__", "")
-    notebook = Path(os.environ.get("JPY_SESSION_NAME") or in_vscode).stem
+    notebook = Path(in_vscode or os.environ.get("JPY_SESSION_NAME", "")).stem
     for name, sheet in _signature:
         cells = map(str, (timestamp(), name, notebook, *values))
         row = pd.DataFrame(
@@ -232,10 +233,13 @@ def _note(*values: object) -> None:
             # Without a buffer: one write, which does not mix with the lines of other notebooks.
             with sheet.open("ab+", 0) as file:
                 file.seek(0)
-                header = file.readline()
-                # A spreadsheet may have changed the commas into semicolons.
-                separator = ";" if b";" in header else ","
-                file.write(row.to_csv(index=False, header=not header, sep=separator).encode())
+                written = file.read()
+                # A spreadsheet may have changed the commas into semicolons, and an editor may have
+                # removed the last line end.
+                separator = ";" if b";" in written.partition(b"\n")[0] else ","
+                line_end = "" if written.endswith(b"\n") or not written else "\n"
+                line = row.to_csv(index=False, header=not written, sep=separator)
+                file.write((line_end + line).encode())
         except OSError as problem:  # the answer is right or wrong all the same
             LOG.warning("not noted: %s; is the sheet open in a spreadsheet?", problem)
 

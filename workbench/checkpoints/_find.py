@@ -4,7 +4,6 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from workbench.checkpoints._files import (
     PLAIN_POOLINGS,
@@ -139,7 +138,7 @@ def _download_files(name: str, revision: str | None, files: list[str]) -> Path:
 def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     """Return the checkpoint that encoder.json and the files of a SentenceTransformer describe."""
     usage = UsageFile.model_validate({})
-    modules: Modules = []
+    modules = []
     skips_prompt = False
     foreign = []
     model_type = _model_type(root)
@@ -192,7 +191,7 @@ def _with_pooling(checkpoint: Checkpoint, usage: EncodingSpec, modules: Modules)
     settings = root / SETTINGS_FILE
     own = read_file(settings, EncodingSpec) if settings.is_file() else None
     kinds = [kind for kind, _ in modules]
-    pooling: Any = own.pooling if own else PLAIN_POOLINGS.get("".join(kinds[1:2]))
+    pooling = own.pooling if own else PLAIN_POOLINGS.get("".join(kinds[1:2]))
     expected = ["Transformer", *STEPS.get(pooling, ["Pooling"])]
     count = len(expected)
     has_known_layers = {*kinds[count:]} <= _LAYERS

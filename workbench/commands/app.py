@@ -55,7 +55,7 @@ def main() -> None:
     sys.stdout = sys.stdout or io.StringIO()  # closed by >&-
     sys.stderr = sys.stderr and SteadyStream(sys.stderr)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a file on Windows may lack ✓ or a Greek letter
-        sys.stdout.reconfigure(errors="replace")
+        sys.stdout.reconfigure(errors="backslashreplace")
     logging.basicConfig(level=logging.WARNING)
     logging.root.handlers[0].setFormatter(LineFormatter())
     # Our messages are part of the output; those of libraries are not.

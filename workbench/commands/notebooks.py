@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from statistics import mode
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from typer import Argument, Option, Typer
 
@@ -164,6 +165,6 @@ def open_lab(notebook: Path, root: Path, options: Words) -> None:
     os.environ.pop("PYTHONSAFEPATH", None)  # a notebook may start scripts of its folder
     # JupyterLab ends its kernels itself.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    page = notebook.relative_to(root).as_posix()
+    page = quote(notebook.relative_to(root).as_posix())
     words = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab/tree/{page}"]
     LabApp.launch_instance(words + (options or []))

@@ -318,7 +318,7 @@ def _rename(value: Any, names: dict[str, str]) -> Any:
         return {_rename(key, names): _rename(part, names) for key, part in value.items()}
     if isinstance(value, list):
         return [_rename(part, names) for part in value]
-    return names.get(value, value) if isinstance(value, str) else value
+    return names.get(value, value)
 
 
 def published_entry(name: str) -> Values | None:

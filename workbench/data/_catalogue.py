@@ -8,7 +8,6 @@ from typing import Any, Literal
 from workbench.config import read_data
 from workbench.data._tables import Roles
 from workbench.errors import DataError, did_you_mean
-from workbench.files import Facts
 
 Kind = Literal["sentences", "pairs", "triplets", "labelled", "transfer tasks"]
 
@@ -64,7 +63,7 @@ def _read_sets() -> Iterator[DataSet]:
 
     The name of the part replaces "{part}", and a table with a value per part becomes this value."""
     for own in TABLES["set"]:
-        facts: Facts = {"hub": {}}
+        facts = {"hub": {}}
         shared = [TABLES["like"][name] for name in own.pop("like", [])]
         for source in (*shared, own):
             facts |= source | {"hub": facts["hub"] | source.get("hub", {})}

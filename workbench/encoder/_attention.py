@@ -194,12 +194,14 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
 
 def _is_cheaper(module: Any, query: Tensor, options: Facts) -> bool:
     """Return whether this is a training step on a CPU with attention as plain as BERT's."""
-    if not module.training or query.device.type != "cpu":
-        return False
     # sdpa would repeat the keys of groups, and add positions or a causal mask.
-    if getattr(module, "num_key_value_groups", 1) > 1 or getattr(module, "is_causal", True):
-        return False
-    return options.get("position_bias") is None
+    return (
+        module.training
+        and query.device.type == "cpu"
+        and getattr(module, "num_key_value_groups", 1) <= 1
+        and not getattr(module, "is_causal", True)
+        and options.get("position_bias") is None
+    )
 
 
 def unread_mask(**options: Any) -> Tensor | None:

@@ -193,6 +193,8 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
             dtype=torch.float32,
             ignore_mismatched_sizes=True,  # they are named below; the library's own text would not
             output_loading_info=True,
+            # Windows can neither replace nor remove a file that is mapped to memory.
+            disable_mmap=os.name == "nt" or None,
             **_LOCAL,
             **options,
         )

@@ -40,10 +40,11 @@ _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
 _MARKUP = re.compile(r"[<>&`*\[\]|~$\\]|^[#+=-]")
 
 
-# The corpus is RankEncoder's, which writes it again; it is never published. JupyterLab and macOS
-# write the others when a folder is looked at.
+# The corpus is RankEncoder's, which writes it again; it is never published. JupyterLab, macOS,
+# Windows and editors write the others when a folder is looked at.
 _REPLACED = re.compile(
-    r"corpus\.json\.gz$|(.*/)?\.(ipynb_checkpoints|DS_Store|nfs\w+|.+\.sw[a-p])\b"
+    r"""(?xi) corpus\.json\.gz$ | (.*/)?(desktop\.ini | thumbs\.db | icon\r | \._.+)$
+    | (.*/)?\.(ipynb_checkpoints | DS_Store | nfs\w+ | .+\.sw[a-p])\b"""
 )
 
 
@@ -102,7 +103,7 @@ def save_encoder(encoder: Any, folder: Path, card: Card, dtype: torch.dtype) -> 
         if weights:
             (folder / path).mkdir()
             save_file(weights, folder / path / "model.safetensors")
-    bert_config: Facts = {
+    bert_config = {
         "max_seq_length": limit,
         "do_lower_case": encoder.checkpoint.lower_case,
     }
@@ -121,13 +122,7 @@ def save_encoder(encoder: Any, folder: Path, card: Card, dtype: torch.dtype) -> 
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    config = backbone.config
-    kind = (
-        f"{config.model_type} encoder, {config.hidden_size} dimensions, pooling {spec.pooling}, "
-        f"at most {limit} tokens, compared by {spec.similarity}"
-    )
-    if spec.prompt:
-        kind += f", with the prompt {spec.prompt!r} before each sentence"
+    kind = fill_template("encoder/kind.txt", config=backbone.config, spec=spec, limit=limit)
     code = (
         "from sentence_transformers import SentenceTransformer\n"
         "embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised"
@@ -169,7 +164,7 @@ def _pooling_module(step: str, backbone: Any, spec: EncodingSpec, dtype: torch.d
         return step, shape, {"layer_weights": chosen}
     if step not in FLAGS:
         return step, {}, {}
-    facts: Facts = {"word_embedding_dimension": width}
+    facts = {"word_embedding_dimension": width}
     # Version 2 knows four flags, and stops at another one.
     for mode in ("cls", "mean", "max", "mean_sqrt_len_tokens", step):
         facts[FLAGS[mode]] = mode == step

@@ -107,7 +107,7 @@ def score_pairs(
             "labels are equal, of the suite or of one of its subsets",
             suite,
         )
-    values: Facts = {"n": len(gold), "spearman": correlation}
+    values = {"n": len(gold), "spearman": correlation}
     if pairs.subset is not None:
         subsets = {}
         # Subsets are in the order of the file.

@@ -74,7 +74,7 @@ def classify(
         predicted[places] = predict(x)
         accuracies.append(np.mean(predicted[places] == y))
         dev_accuracies.append(shares[best])
-    values: Facts = {
+    values = {
         "n": len(task),
         "accuracy": float(np.mean(accuracies)),
         "dev_accuracy": float(np.mean(dev_accuracies)),

@@ -68,7 +68,7 @@ class Method(nn.Module):
         self._observed: Observed = {}
         # Whether batches have few shapes and nothing else that changes (`TrainingStep`).
         self.has_static_shapes = False
-        options: Facts = {
+        options = {
             "train_length": config.max_seq_length,
             "new_pooler": True,
             "precision": config.precision,

@@ -52,7 +52,7 @@ class RankDistillation:
     ) -> Terms:
         """Return contrastive and rank loss, combined as the setting `combination` says (eq. 5)."""
         config = self.config
-        bounds: Facts = {"lower": config.lower, "upper": config.upper}
+        bounds = {"lower": config.lower, "upper": config.upper}
         # lambda_train stands inside the maximum of eq. 5, so it also decides which loss is larger.
         distilled = config.rank_weight * rank_mse(scores, target, **bounds)
         # Of "max" only one term has a gradient in a step: the history says which, and how many

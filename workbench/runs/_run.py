@@ -510,7 +510,9 @@ def checkout_commit(folder: Path = PACKAGE.parent) -> str | None:
     git = ["git", "-C", str(folder), "--git-dir=.git"]  # not that of a folder above
     head = [*git, "rev-parse", "HEAD"]
     with suppress(OSError, subprocess.CalledProcessError):
-        output = subprocess.check_output(head, text=True, stderr=subprocess.DEVNULL)
-        commit = output.strip()
-        differs = subprocess.call([*git, "diff", "--quiet", "HEAD", "--", ".", ":!*.ipynb"])
+        # On Windows a child never starts whose stdin is a pipe that this process reads, as a cell.
+        silent: Any = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        commit = subprocess.check_output(head, text=True, **silent).strip()
+        difference = [*git, "diff", "--quiet", "HEAD", "--", ".", ":!*.ipynb"]
+        differs = subprocess.call(difference, **silent)
         return f"{commit}+changes" if differs else commit

@@ -59,29 +59,18 @@ class SystemComparison:
     def verdicts(self) -> list[str]:
         """Return a sentence for each system and suite that was compared with the baseline."""
         rows = self.table.dropna(subset="difference")
-        return [self._verdict(row) for row in rows.to_dict("records")]
-
-    def _verdict(self, row: Any) -> str:
-        name = f"{row['system']} and {self.baseline} on {row['suite']}"
-        result = (
-            f"{100 * row['difference']:+.1f} {_title(row['measure'])} x 100, 95% interval "
-            f"{100 * row['difference_low']:.1f} to {100 * row['difference_high']:.1f}"
-        )
-        if pd.isna(row["difference_low"]):
-            reason = "a score is undefined in most resamples, or there is only one pair or query"
-            return f"{name} cannot be compared: {reason}."
-        # The sentence follows the corrected test, not the interval of this row alone.
-        p = p_text(row["adjusted"])
-        if row["adjusted"] >= ALPHA:
-            text = f"No clear difference between {name}: {result}, p {p}"
-            if pd.isna(row["smallest"]):
-                return f"{text}."
-            return (
-                f"{text}; a true difference of {100 * row['smallest']:.1f} would be seen in 80 of "
-                "100 cases."
+        return [
+            fill_template(
+                "systems/verdict.txt",
+                row=row,
+                title=_title(row["measure"]),
+                baseline=self.baseline,
+                p=p_text(row["adjusted"]),
+                alpha=ALPHA,
+                is_missing=pd.isna,
             )
-        word = "better" if row["difference"] > 0 else "worse"
-        return f"{row['system']} is {word} than {self.baseline} on {row['suite']}: {result}, p {p}."
+            for row in rows.to_dict("records")
+        ]
 
     def tables(self) -> Iterator[tuple[str, pd.DataFrame]]:
         """Yield each suite with its table of texts, numbers x 100."""

@@ -50,7 +50,12 @@ def fit_in_processes(
     ]
     run.release()  # to the first of the processes
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        command,
+        stdin=subprocess.DEVNULL,  # see `checkout_commit`
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
     ) as launched:
         try:
             for output in launched.stdout or ():

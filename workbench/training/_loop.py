@@ -19,7 +19,7 @@ from workbench.methods.distributed import max_over_processes, process_count, pro
 from workbench.printing import LOG, steady_stdout
 from workbench.runs import Run, run_path
 from workbench.training._launch import fit_in_processes
-from workbench.training._listeners import Listener, Progress, Row, open_tracker
+from workbench.training._listeners import Listener, Progress, open_tracker
 from workbench.training._memory import HeapTrimmer
 from workbench.training._plan import Plan
 from workbench.training._record import Record
@@ -221,7 +221,7 @@ def _train(  # noqa: PLR0917 - the parts of one training
         saves = saves_state and plan.is_due(step, config.save_steps)
         if not (evaluates or saves or plan.is_due(step, config.logging_steps)):
             continue
-        row: Row = {
+        row = {
             "step": step,
             "epoch": round(step / plan.epoch_steps, 6),
             "learning_rate": plan.rate(step),

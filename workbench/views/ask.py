@@ -42,7 +42,7 @@ class Ask(TypedView):
         self,
         encoders: Encoders = None,
         query: str = "",
-        targets: Sequence[str] = (),
+        targets: str | Sequence[str] = (),
         *,
         pairs: Any = None,
     ) -> None:
@@ -52,7 +52,7 @@ class Ask(TypedView):
             encoders: label -> a bundled name, a folder, a hub id, "word-overlap", a `Run`, an
                 `Encoder`, a method, or a function from sentences to vectors; or a list of them;
                 None: the bundled encoder.
-            targets: Sentences, such as those of a whole set.
+            targets: Sentences, such as those of a whole set, or a text with one in each line.
             pairs: `Pairs`, or a table of pairs as of `PairExplorer`, whose gold is shown if they
                 have it for the query with each target.
 
@@ -64,9 +64,10 @@ class Ask(TypedView):
         if pairs is not None:
             sentences = zip(pairs.sentence1, pairs.sentence2, strict=True)
             self._gold = dict(zip(sentences, pairs.gold, strict=True))
+        lines = targets if isinstance(targets, str) else "\n".join(targets)
         fields = {
             "query": text_area("query", query),
-            "targets": text_area("targets, one per line", "\n".join(targets), 8),
+            "targets": text_area("targets, one per line", lines, 8),
         }
         super().__init__(fields)
 

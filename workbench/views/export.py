@@ -23,14 +23,18 @@ _EQUATION = re.compile(
 _DISPLAYS = {"$": "inline", "$$": "block"}
 _FIGURE = "application/vnd.plotly.v1+json"
 # Tables and figures before a widget's own view, which a page could only draw with a network.
+# That of Windows may be turned, doubled as in JSON, or between the marks of coloured code.
+_SEPARATOR = r"(?:[\\/]|</?span[^>]*>)+"
 _ORDER = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
 
 
 def write_page(path: AnyPath, html: str) -> Path:
     """Write a page, whole or not at all, and return its path without "~"."""
     target = Path(path).expanduser()
-    # Pages are shared: the user's folder is nobody else's business.
-    write_text(target, re.sub(rf"{re.escape(HOME)}(?<=\w)\b", "~", html))
+    # Pages are shared: the user's folder is nobody else's business. What only looks like it stays,
+    # a part of a word, of an address or of packed weights.
+    home = re.escape(HOME).replace(r"\\", _SEPARATOR)
+    write_text(target, re.sub(rf"(?<![\w+])(?<![\w+]/){home}(?<=\w)\b", "~", html))
     return target
 
 

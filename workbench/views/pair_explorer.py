@@ -12,7 +12,7 @@ import pandas as pd
 
 from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
-from workbench.files import AnyPath, Facts, reraise_os_error, set_name, write_text
+from workbench.files import AnyPath, reraise_os_error, set_name, write_text
 from workbench.metrics import average_ranks, spearman
 from workbench.views._style import read_part, render, shortened
 from workbench.views.encoders import Encoders, label_encoders, scores_of
@@ -208,7 +208,7 @@ def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
         raise ValueError(
             f"no pair of {suite} was scored by all of {', '.join(aligned)}; score them on one set"
         )
-    columns: Facts = {
+    columns = {
         "pair_id": pairs.pair_id,
         "subset": pairs.subset or "",
         "sentence1": pairs.sentence1,

@@ -131,7 +131,7 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     title = MEASURE_TITLES[measure]
     titles = {"before": f"{title} before", measure: title, "kcc": "KCC", "ndcg": "NDCG", "f1": "F1"}
     groups = runs.groupby("label", sort=False)
-    columns: Facts = {"settings": groups["settings"].first(), "seeds": groups.size()}
+    columns = {"settings": groups["settings"].first(), "seeds": groups.size()}
     for name, shown in titles.items():
         columns[shown] = groups[name].agg(format_spread, form="{:.2f} ({:.2f})")
     # Int64 and not int64: the same table shows a run that has none.
