@@ -169,6 +169,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--alone", action="store_true", help="no infoNCE and no consistency")
     parser.add_argument("--losses", nargs="*", help="default: all of the question")
+    parser.add_argument("--no-transfer", action="store_true", help="leave TREC out")
     parser.add_argument("--seed", type=int, help="another one, compared with the recorded seeds")
     parser.add_argument("--runs", type=Path, default=Path("runs-order"))
     options = parser.parse_args()
@@ -390,6 +391,8 @@ def suites_of(options: argparse.Namespace, *, is_trial: bool) -> Changes:
         return {"suites": ["world-dev" if is_trial else "world-test"]}
     dev = ["stsb-dev", "sick-trial"]
     tests = [*SEVEN_STS, "ladders-all", "trec"]
+    if options.no_transfer:
+        tests.remove("trec")
     if options.question == "pairs":
         tests = ["stsb-test", "sick-test", "ladders-all"]
     return {"dev": "+".join(dev), "suites": dev if is_trial else tests}

@@ -17,7 +17,7 @@ from written_runs import SUITE, write_run
 
 from workbench import views
 from workbench.commands.app import app
-from workbench.config import SimCSEConfig
+from workbench.config import CompCSEConfig, SimCSEConfig
 from workbench.errors import RunError, SettingError
 from workbench.execution import execute_lesson
 from workbench.lessons import collect_pages
@@ -227,7 +227,9 @@ def test_the_board_has_every_student_and_a_sentence_for_what_is_missing(students
         },
     ]
     broken, *missing = board.notes
-    assert broken.startswith(f"{students / 'eva' / 'answers.csv'} is no sheet of answers: ")
+    assert broken.startswith(
+        f"{students / 'eva' / 'answers.csv'} is no sheet of answers (CSV in UTF-8): "
+    )
     assert missing == [
         "no answers: dan, eva",
         f"no finished run with scores on {SUITE}: cleo, dan, eva",
@@ -258,7 +260,7 @@ def test_a_folder_that_is_handed_in_twice_counts_once(students: Path):
     shutil.copytree(students / "anna" / "runs", again / "runs")
     sheet = again / "answers.csv"
     for name in ("n-Copy1", "n (2)"):
-        sheet.write_text(f"{sheet.read_text()}later,Anna,{name},2. Zero,1,0,\n")
+        sheet.write_text(f"{sheet.read_text()}u,Anna,{name},2. Zero,1,0,\n")
     board = views.read_board(students, SUITE)
     expected = before.answers.copy()
     expected.loc[expected["folder"] == "anna", "n 2. Zero"] = "✓ try 1"
@@ -284,6 +286,44 @@ def test_the_board_is_printed_and_written_as_a_page(students: Path):
     assert "the mean so far has its interval" in html
     assert "no answers: dan, eva" in html
     assert "https://" not in html.split("<script")[0]
+
+
+def test_what_spreadsheets_and_browsers_do_to_a_sheet(students: Path):
+    def sheet(name: str, text: str, encoding: str = "utf-8") -> None:
+        path = students / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding=encoding)
+
+    right = "t,S,n,1. Write,1,f,\n"
+    sheet("a mark/answers.csv", HEADER + right, "utf-8-sig")
+    sheet("b number/answers (1).csv", HEADER + right)
+    sheet("c remark/answers.csv", HEADER + right.replace("\n", ",well done\n"))
+    sheet("d cut/answers.csv", f"{HEADER}{right}t,S,n,2. Ze")
+    sheet("e sorted/answers.csv", f"{HEADER}2030,S,n,1. Write,1,f,\n2029,S,n,1. Write,0,g,\n")
+    sheet("f german/answers.csv", f'{HEADER}t,S,n,guess,,"2,5","1,0"\n')
+    (students / "ben.zip").touch()
+    board = views.read_board(students, SUITE)
+    table = board.answers.set_index("folder")
+    whole = table.loc[["a mark", "b number", "c remark", "d cut"]]
+    assert whole["n 1. Write"].tolist() == ["✓ try 1"] * 4
+    assert whole["name"].tolist() == ["S"] * 4
+    assert table.loc["e sorted", "n 1. Write"] == "✓ try 2"
+    assert table.loc["f german", "n guess"] == "2,5"
+    assert not [name for name in table if "Ze" in name and "Zero" not in name]
+    notes = "\n".join(board.notes)
+    assert f"{students / 'd cut' / 'answers.csv'}: 1 lines are incomplete and left out" in notes
+    assert f"{students / 'ben.zip'} is no folder: unpack it" in notes
+
+
+def test_the_board_shows_the_runs_of_a_method(students: Path):
+    for seed, folder in enumerate(("anna", "ben")):
+        settings = CompCSEConfig.from_parameters("demo", seed, {})
+        write_run(students / folder / "runs", settings, 1.0).record(ended="2031-01-01")
+    board = views.read_board(students, SUITE)
+    assert board.runs["settings"].unique().tolist() == ["compcse demo"], "those that ended last"
+    output = call("board", students, "--suite", SUITE, "--method", "simcse").output
+    assert "simcse demo" in output
+    assert "compcse" not in output
 
 
 def test_the_last_wrong_answers_and_sheets_that_a_spreadsheet_has_changed(students: Path):

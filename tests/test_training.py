@@ -759,3 +759,85 @@ def test_processes_that_cannot_share_a_training_are_refused(
         Plan(in_two[0].config, examples=7, world=2)
     with pytest.raises(RunError, match="not a multiple of the 3 processes"):
         Plan(in_two[0].config, examples=12, world=3)
+
+
+class Queued(SimCSE):
+    """A method whose loss reads a buffer that every step assigns anew, as MoCo's queue."""
+
+    def prepare(self, data: Any) -> None:
+        super().prepare(data)
+        self.register_buffer("queue", torch.zeros(()))
+
+    def loss_terms(self, vectors: torch.Tensor, batch: Any) -> dict[str, torch.Tensor]:
+        terms = super().loss_terms(vectors, batch)
+        self.queue = self.queue + terms["info_nce"].detach()
+        return terms | {"queued": self.queue * vectors.mean()}
+
+
+def test_a_buffer_that_a_method_assigns_is_resumed(
+    tiny_encoder: Path, sentences: Sentences, tmp_path: Path
+):
+    settings = config(tiny_encoder)
+    whole = fit(Queued(settings), sentences, run=Run.open(settings, tmp_path / "whole"))
+    run = Run.open(settings, tmp_path / "stopped")
+
+    def stop(row: dict[str, Any]) -> None:
+        if row["step"] == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(Queued(settings), sentences, run=run, callbacks=[stop])
+    again = fit(Queued(settings), sentences, run=run)
+    pd.testing.assert_frame_equal(again.drop(columns="seconds"), whole.drop(columns="seconds"))
+
+
+def test_a_run_belongs_to_the_class_that_began_it(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
+):
+    settings = config(tiny_encoder)
+    own = Run.open(settings, tmp_path / "own")
+    evaluate(SimCSE(settings).encoder, {"tiny": dev}, run=own, stage="before")
+    fit(Queued(settings), sentences, run=own)
+    fit(Queued(settings), sentences, run=own)
+    usual = Run.open(settings, tmp_path / "usual")
+    fit(SimCSE(settings), sentences, run=usual)
+    for run, other in ((own, SimCSE), (usual, Queued)):
+        with pytest.raises(RunError, match=r"is of <class .*, not of <class .*; give another runs"):
+            fit(other(settings), sentences, run=run)
+    several = config(tiny_encoder, num_processes=2)
+    with pytest.raises(RunError, match=r"would build <class .*SimCSE.*num_processes=1"):
+        fit(Queued(several), sentences, dev, run=Run.open(several, tmp_path / "several"))
+
+
+class OwnSettings(SimCSEConfig):
+    method = "own"
+
+
+def test_settings_of_a_class_of_ones_own_train_in_a_run(
+    tiny_encoder: Path, sentences: Sentences, tmp_path: Path
+):
+    class Own(SimCSE):
+        config_class = OwnSettings
+
+    settings = OwnSettings(**config(tiny_encoder).model_dump())
+    run = Run.open(settings, tmp_path)
+    assert fit(Own(settings), sentences, run=run)["step"].iloc[-1] == 6
+
+
+@pytest.mark.parametrize(
+    ("terms", "reason"),
+    [
+        (lambda loss: loss, "forward returns the weighted loss terms of a batch"),
+        (lambda loss: {"mine": loss.repeat(3)}, "forward returns the weighted loss terms"),
+        (lambda loss: {"loss": loss}, "rename the loss term 'loss': a history has such a column"),
+    ],
+)
+def test_loss_terms_that_no_history_can_have_are_refused(
+    tiny_encoder: Path, sentences: Sentences, terms: Callable[[Any], Any], reason: str
+):
+    class Own(SimCSE):
+        def forward(self, batch: Any) -> Any:
+            return terms(super().forward(batch)["info_nce"])
+
+    with pytest.raises(RunError, match=reason):
+        fit(Own(config(tiny_encoder)), sentences)

@@ -99,7 +99,7 @@ def _graded_cells(cell: Any, solution: str) -> list[Any]:
     end = ast.parse(cell.source).body[0].end_lineno
     answer = "".join(lines[:end]).strip()
     if solution:
-        head, body = "", solution
+        head, body = f"{answer}\n", solution
         if solution.startswith("def "):
             first_line, _, body = solution.partition("\n")
             head = f"{first_line}\n"

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 
 from workbench.errors import first_problem
-from workbench.files import timestamp
+from workbench.files import fill_template, timestamp
 from workbench.metrics import metrics_table
 from workbench.printing import LOG
 from workbench.runs import Facts, Run
@@ -95,7 +95,7 @@ def check_answer(
 def _judge(answer: Any, expected: _Compute, trials: _Trials, settings: Facts) -> str:
     if answer is None or answer is ...:
         return _OPEN
-    if not callable(answer):
+    if not (trials[0] and callable(answer)):
         return "Not yet. It takes a function." if trials[0] else _judge_value(answer, expected)
     where = ""
     try:
@@ -187,7 +187,8 @@ def _compare_results(given: np.ndarray, right: np.ndarray, inputs: list[torch.Te
     Returns "" if none of this explains them."""
     if given.shape != right.shape:
         means = given.reshape(*right.shape, -1).mean(axis=-1)
-        return "A mean is missing at the end." if np.allclose(means, right) else ""
+        is_unreduced = given.size > right.size and np.allclose(means, right)
+        return "A mean is missing at the end." if is_unreduced else ""
     factor, shift = np.polyfit(right.ravel(), given.ravel(), 1).round(6)
     if factor == 0 or not np.allclose(given, factor * right + shift):
         return ""
@@ -236,7 +237,8 @@ def _note(*values: object) -> None:
                 written = file.read()
                 # A spreadsheet may have changed the commas into semicolons, and an editor may have
                 # removed the last line end.
-                separator = ";" if b";" in written.partition(b"\n")[0] else ","
+                header = written.partition(b"\n")[0]
+                separator = next((sign for sign in ";\t" if sign.encode() in header), ",")
                 line_end = "" if written.endswith(b"\n") or not written else "\n"
                 line = row.to_csv(index=False, header=not written, sep=separator)
                 file.write((line_end + line).encode())
@@ -254,15 +256,13 @@ def compare_guess(guess: float | str | None, history: pd.DataFrame) -> str:
     """
     start, kept = 100 * _start_and_kept(history)["dev_spearman"]
     gain = kept - start
-    result = f"it is {gain:+z.1f} points on dev, from {start:.1f} to {kept:.1f}"
-    if gain < 0:
-        result += " (no later step was better than the start; the best of them was kept)"
-    if guess is None:
-        return f"You made no guess; {result}."
-    if not isinstance(guess, int | float) or not math.isfinite(guess):
-        return f"Your guess is {guess!r}, not a number such as 2.5; {result}."
-    _note("guess", "", f"{guess:.1f}", f"{gain:.1f}")
-    return f"You guessed {guess:+.1f}; {result}. You are {abs(gain - guess):.1f} points off."
+    is_number = isinstance(guess, int | float) and math.isfinite(guess)
+    if is_number:
+        _note("guess", "", f"{guess:.1f}", f"{gain:.1f}")
+    shown = f"{gain:+z.1f}"
+    return fill_template(
+        "guess.txt", guess=guess, is_number=is_number, shown=shown, start=start, kept=kept
+    )
 
 
 def recap(run: Run) -> pd.DataFrame:

@@ -66,6 +66,8 @@ def slides(
 
     is_for_teachers = audience is Audience.teachers
     sources = [_find_notebook(name) for name in notebooks]
+    if len({source.stem for source in sources}) < len(sources):
+        raise SettingError("two notebooks have one name; rename one, or give --to for each")
     with reraise_os_error(to, "another folder"):
         to.mkdir(parents=True, exist_ok=True)
         for source in sources:
@@ -133,10 +135,11 @@ def share(
 def print_board(
     folder: Annotated[Path, Argument(help="Contains a folder for each student.")],
     suite: Annotated[str, Option(help="The suite of the runs.")] = "world-test",
+    method: Annotated[str, Option(help="That of the runs; default: the most frequent.")] = "",
     html: Page = None,
 ) -> None:
     """Print who has answered which exercise, and the runs of a class with the usual settings."""
-    board = workbench.views.read_board(folder, suite)
+    board = workbench.views.read_board(folder, suite, method)
     for table in (board.answers, board.runs):
         if len(table):
             print_table(table)

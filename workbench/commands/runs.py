@@ -13,6 +13,7 @@ from workbench.commands.options import RunName, Runs, Words
 from workbench.commands.output import echo, print_scores, print_table, warn_of
 from workbench.config import RUN_CONFIGS, read_value
 from workbench.errors import RunError
+from workbench.files import fill_template
 
 runs_app = Typer()
 # Of other tools; `systems` has a function `write_FORMAT` for each.
@@ -100,16 +101,9 @@ def print_power(
             f"sweep simcse suites={suite} --seeds 0-2 --runs {runs}"
         )
     for row in rows.to_dict("records"):
-        title = f"{row['system']} against {compared.baseline}"
-        if row["paired_seeds"] < 2:
-            echo(f"{title}: needs at least two seeds that both have; train further ones")
-            continue
-        echo(
-            f"{title}: standard deviation over {row['paired_seeds']:.0f} seeds "
-            f"{100 * row['seed_std']:.2f}, over pairs {100 * row['pairs_std']:.2f}; smallest "
-            "detectable difference x 100 (80 % power, level 0.05), by pairs (rows) and seeds:"
-        )
-        print_table((100 * workbench.views.smallest_differences(row)).reset_index())
+        echo(fill_template("commands/power.txt", row=row, baseline=compared.baseline))
+        if row["paired_seeds"] >= 2:
+            print_table((100 * workbench.views.smallest_differences(row)).reset_index())
 
 
 @runs_app.command("rm")

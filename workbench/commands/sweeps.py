@@ -11,7 +11,7 @@ import workbench
 from workbench.commands.options import Columns, Notebook, Runs, Words, overrides_of
 from workbench.commands.output import echo
 from workbench.errors import RunError, SettingError
-from workbench.files import Facts
+from workbench.files import Facts, fill_template
 from workbench.printing import steady_stdout
 
 
@@ -160,12 +160,6 @@ def read_words(words: list[str], runs_root: str) -> Facts:
 def print_cells(sweep: Any) -> set[str]:
     """Print each cell, why it failed, and the sweep's folder; return the states of the cells."""
     table = sweep.table()
-    for row in table.to_dict("records"):
-        line = f"  {row['state']:<10} {row['cell']}"
-        if row["seconds"] >= 0:  # nan until a cell has ended
-            line += f" ({row['seconds']:.0f} s)"
-        if row["failure"]:
-            line += f"\n    {row['failure']}\n    run: {row['path']}"
-        echo(line)
-    echo(f"{sweep.summary()}, in {sweep.folder}")
+    # The seconds are nan until a cell has ended.
+    echo(fill_template("commands/cells.txt", rows=table.to_dict("records"), sweep=sweep))
     return {*table["state"]}

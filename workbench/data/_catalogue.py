@@ -67,7 +67,7 @@ def _read_sets() -> Iterator[DataSet]:
         shared = [TABLES["like"][name] for name in own.pop("like", [])]
         for source in (*shared, own):
             facts |= source | {"hub": facts["hub"] | source.get("hub", {})}
-        rows = facts["rows"]
+        rows = facts.get("rows")
         for part in rows if isinstance(rows, dict) else [""]:
             text = json.dumps(facts).replace("{part}", part)
             content = json.loads(text, object_hook=lambda table, part=part: table.get(part, table))

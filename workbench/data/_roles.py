@@ -8,7 +8,7 @@ from dataclasses import replace
 from workbench.data._catalogue import TABLES, DataSet, Kind
 from workbench.data._tables import Roles, Table, to_number
 from workbench.errors import DataError
-from workbench.files import Facts
+from workbench.files import Facts, fill_template
 
 Columns = Roles | None  # as a user chose
 Scale = tuple[float, float] | None
@@ -184,15 +184,15 @@ def _missing_columns(table: Table, kind: Kind, matches: Matches) -> DataError:
     known = _best_columns(matches)
     texts = iter([text for text in _texts_of(table) if text not in known.values()])
     guess = {role: next(texts, "NAME") for role in matches if role not in (*known, "score")}
-    words = [f"{role}={(known | guess).get(role, 'NAME')}" for role in matches]
-    have = ", ".join(list(table.columns)[:12])
-    found = ", ".join(map(" = ".join, known.items()))
-    return DataError(
-        f"{table.where}: the columns are {have} (recognised: {found or 'none'}); the roles of "
-        f"{kind} are {', '.join(matches)}; a score is larger for closer texts and has a decimal "
-        "point; no method trains on pairs without a score or a negative (is the first line a "
-        f'header?): give --columns "{",".join(words)}" or other names, or rename columns'
+    text = fill_template(
+        "data/missing_columns.txt",
+        table=table,
+        kind=kind,
+        roles=list(matches),
+        known=known,
+        columns=known | guess,
     )
+    return DataError(text)
 
 
 def _read_scores(

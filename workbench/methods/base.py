@@ -344,7 +344,7 @@ def require_kind(config: TrainingConfig, data: Any) -> None:
         kinds = " or ".join(config.train_kinds)
         raise DataError(
             f"{name}: {config.method} trains on {kinds} with these settings, not on {kind}; "
-            "change train"
+            "change train, in Python give Sentences, Pairs or Triplets (Sentences.from_frame(data))"
         )
 
 

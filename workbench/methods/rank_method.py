@@ -11,7 +11,7 @@ from workbench.config import RankEncoderConfig
 from workbench.data import Sentences
 from workbench.encoder import Card, Encoder, replace_encoder
 from workbench.errors import RunError
-from workbench.files import AnyPath
+from workbench.files import AnyPath, fill_template
 from workbench.losses import Vectors
 from workbench.methods.base import ContrastiveMethod
 from workbench.methods.rank_distillation import RankDistillation, find_e1
@@ -130,12 +130,11 @@ class RankMethod(ContrastiveMethod):
         if not self.saves_corpus:
             super().save(folder, card=card)
             return
-        share = self.config.inference_weight
-        name = type(self).__name__
-        note = (
-            f"{name}'s own similarity is {1 - share:g} x the cosine and {share:g} x the rank "
-            f"similarity over the {len(self.corpus)} sentences of corpus.json.gz; "
-            f"`workbench.{name}` restores both."
+        note = fill_template(
+            "methods/ranks.txt",
+            name=type(self).__name__,
+            share=self.config.inference_weight,
+            size=len(self.corpus),
         )
         card = dict(card or {})
         card["description"] = f"{card.get('description', '')} {note}".strip()

@@ -179,6 +179,8 @@ class Run:
                     undo_write(path / "encoder")
                     _write_facts(path / "config.json", config, _contents_here(config, runs_root))
                 run = cls(path)
+                if type(config) is not RUN_CONFIGS.get(config.method):  # a class of your own
+                    run.config = config
             except BaseException:
                 lock.release(force=True)
                 raise

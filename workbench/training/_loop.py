@@ -14,6 +14,7 @@ from torch import nn
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError, RunError
+from workbench.methods import METHODS
 from workbench.methods.base import Method, require_kind
 from workbench.methods.distributed import max_over_processes, process_count, process_rank
 from workbench.printing import LOG, steady_stdout
@@ -71,6 +72,7 @@ def fit(
         raise RunError(f"{run.path} has other settings than the method; Run.open(method.config)")
     if run and run.facts().get("digest") not in (None, method.config.digest()):
         raise RunError(f"{run.path}: a file of its settings was changed since the run was opened")
+    _require_class(method, run)
     if run and process_rank() == 0:
         run.record(inputs)
     if dev is not None and len(np.unique(dev.gold)) < 2:
@@ -92,6 +94,25 @@ def fit(
     assert run
     method.restore(run.path / "encoder")
     return run.history()
+
+
+def _require_class(method: Method, run: Run | None) -> None:
+    """Raise RunError if another class than the method's began the run, or would be trained.
+
+    A run is named by its settings: those of your own class may be the library's.
+    """
+    kind = type(method)
+    usual = METHODS.get(method.config.method, kind)
+    if kind is not usual and method.config.num_processes > 1:
+        raise RunError(f"several processes would build {usual}, not {kind}; set num_processes=1")
+    if run:
+        facts = run.facts()
+        has_begun = "train" in facts.get("inputs", {})
+        before = facts.get("class", str(usual if has_begun else kind))
+        if before != str(kind):
+            raise RunError(f"{run.path} is of {before}, not of {kind}; give another runs folder")
+        if kind is not usual and process_rank() == 0:
+            run.record(**{"class": before})
 
 
 def _fit_here(

@@ -21,6 +21,7 @@ class State:
     def __init__(self, path: Path, method: Method, *, recorded: bool = False) -> None:
         encoder = method.encoder
         self.path = path
+        self.method = method
         self.settings = run_path(method.config, ".").as_posix()
         self.optimizer = _make_optimizer(method, recorded=recorded)
         is_fp16 = encoder.training_precision == "fp16"
@@ -49,16 +50,20 @@ class State:
 
         Raises RunError if it cannot be written.
         """
+        # A method may assign a new tensor to a buffer, such as a queue.
+        weights = {f"weights.{name}": value for name, value in self.method.state_dict().items()}
+        tensors = {
+            name: weights.get(name, value).contiguous() for name, value in self.tensors.items()
+        }
         facts = {
             "step": step,
             "settings": self.settings,
             "scaler": self.scaler.state_dict(),
             "rows": rows,
-            "sha256": weights_checksum(self.tensors),
+            "sha256": weights_checksum(tensors),
         }
         try:
             self.path.parent.mkdir(exist_ok=True)
-            tensors = {name: value.contiguous() for name, value in self.tensors.items()}
             with atomic_path(self.path) as fresh:
                 save_file(tensors, fresh, {"state": json.dumps(facts)})
         except (OSError, SafetensorError) as error:

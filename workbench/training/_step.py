@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.encoder import PACKABLE, pinned, to_device
+from workbench.errors import RunError
 from workbench.methods.base import Batch, Method, Terms
 from workbench.methods.distributed import process_count
 from workbench.printing import LOG
@@ -18,6 +19,8 @@ from workbench.training._state import State
 # Kernels choose their workspaces in the first steps, which must not happen in a recording.
 _EAGER_STEPS = 2
 MOST_SIGNATURES = 8
+# Of a history, beside the loss terms.
+_COLUMNS = {"step", "epoch", "learning_rate", "loss", "seconds"}
 
 
 class Outcome(NamedTuple):
@@ -170,6 +173,7 @@ class TrainingStep:
         scaler = self.state.scaler  # of losses in fp16; in other precisions it does nothing
         with self.method.encoder.autocast():
             terms = self.model(batch)
+        _require_terms(terms)
         loss = torch.stack(list(terms.values())).sum()
         scaler.scale(loss).backward()
         # Gradients are clipped at their own size, not at that of the scaled loss.
@@ -188,6 +192,14 @@ class TrainingStep:
             {name: value.detach() for name, value in terms.items()},
             {name: values[0] for name, values in observed.items()},
         )
+
+
+def _require_terms(terms: Any) -> None:
+    """Raise RunError unless these are loss terms that a history can have."""
+    if not isinstance(terms, dict) or any(term.ndim for term in terms.values()):
+        raise RunError("forward returns the weighted loss terms of a batch: {name: scalar tensor}")
+    if taken := terms.keys() & _COLUMNS:
+        raise RunError(f"rename the loss term {min(taken)!r}: a history has such a column")
 
 
 def choose_recorder(method: Method) -> tuple[Recorder | None, str]:

@@ -30,7 +30,7 @@ class Board(NamedTuple):
     notes: list[str]
 
 
-def read_board(folder: AnyPath, suite: str = "world-test") -> Board:
+def read_board(folder: AnyPath, suite: str = "world-test", method: str = "") -> Board:
     """Return the answers and the scores of a class, in which each student has a folder.
 
     Each contains, at any depth, sheets of `teaching.sign` and runs. Whatever cannot be read or is
@@ -39,13 +39,15 @@ def read_board(folder: AnyPath, suite: str = "world-test") -> Board:
     Args:
         folder: That of the class.
         suite: The set or average on which the runs are scored.
+        method: That of the runs; "": those of the most frequent settings, whatever their method.
 
     Returns:
         answers: folder, name and a column for each exercise: "✓ try 2", "✗ try 3", a guess and its
-            distance from the gain, or "open".
+            distance from the gain, or "open". Tries are counted in the order of their time.
         wrong: exercise, name and answer: each student's last try of what was never right.
-        runs: Of the most frequent settings, each seed once: student, settings, seed, score
-            (x 100); mean, low and high: the 95% interval of the mean of the scores so far.
+        runs: Of the most frequent settings (of several those that ended last), each seed once:
+            student, settings, seed, score (x 100); mean, low and high: the 95% interval of the mean
+            of the scores so far.
 
     Example:
         read_board("class").answers
@@ -57,29 +59,44 @@ def read_board(folder: AnyPath, suite: str = "world-test") -> Board:
     if (Path(folder) / SHEET).is_file() or not places:
         notes.append(f"{folder} is no folder of a class: give one with a folder for each student")
     for place in places:
-        for sheet in sorted(place.rglob(SHEET)):
+        for sheet in sorted(place.rglob("answers*.csv")):  # browsers number what they save again
             try:
-                # A spreadsheet may have changed the commas into semicolons.
+                # A spreadsheet may have changed the commas into semicolons, and written a mark of
+                # its encoding, or a remark beside the table.
                 rows: Any = pd.read_csv(
-                    sheet, sep=None, engine="python", dtype=str, na_filter=False
+                    sheet,
+                    sep=None,
+                    engine="python",
+                    dtype=str,
+                    na_filter=False,
+                    encoding="utf-8-sig",
+                    index_col=False,
+                    usecols=SHEET_COLUMNS,
                 )
-                rows = rows[SHEET_COLUMNS]
+                if cut := int(rows.isna().any(axis=1).sum()):
+                    notes.append(f"{sheet}: {cut} lines are incomplete and left out")
                 # Two notebooks that begin a sheet at once may both write its header.
                 rows = rows[rows["name"] != "name"]
                 sheets.append(rows.assign(folder=place.name))
             except Exception as problem:  # whatever a file of this name contains
-                notes.append(f"{sheet} is no sheet of answers: {first_problem(problem)}")
+                notes.append(
+                    f"{sheet} is no sheet of answers (CSV in UTF-8): {first_problem(problem)}"
+                )
         # A run's folder alone has the class as its root, whose runs are everybody's.
         roots = {config.parents[2] for config in place.rglob("*-s*/config.json")}
         for root in roots - {Path(folder)}:
             with suppress(DataError):  # it has no scores of this suite
                 runs.append(finished_runs(root, suite).assign(student=place.name))
-    # One student may hand in a folder twice.
-    answers = pd.concat(sheets).drop_duplicates()
+    notes += [f"{packed} is no folder: unpack it" for packed in Path(folder).glob("*.zip")]
+    # One student may hand in a folder twice, and sort it.
+    answers: Any = pd.concat(sheets).dropna().drop_duplicates()
+    answers = answers.sort_values(["folder", "time"], kind="stable")
     scored: Any = pd.concat(runs).sort_values("ended")
+    if method:
+        scored = scored[scored["method"] == method]
     for missing, names in (
         ("answers", answers["folder"]),
-        (f"finished run with scores on {suite}", scored["student"]),
+        (f"finished {method or 'run'} with scores on {suite}", scored["student"]),
     ):
         if without := [place.name for place in places if place.name not in {*names}]:
             notes.append(f"no {missing}: {', '.join(without)}")
@@ -106,9 +123,10 @@ def _states(answers: Any) -> pd.DataFrame:
     """Return the state of each exercise by student."""
     gains: Any = pd.to_numeric(answers["gain"], errors="coerce")
     guesses: Any = pd.to_numeric(answers["answer"], errors="coerce")
-    distances = (guesses - gains).abs().round(1).astype(str)
+    # A spreadsheet may have made something else of a number.
+    distances = (", off by " + (guesses - gains).abs().round(1).astype(str)).fillna("")
     is_guess = answers["gain"] != ""
-    marks = answers["right"].mask(is_guess, answers["answer"] + ", off by " + distances)
+    marks = answers["right"].mask(is_guess, answers["answer"].astype(str) + distances)
     tries = answers.assign(mark=marks).groupby(_ONE_EXERCISE, sort=False)["mark"]
     return tries.agg(_describe_tries).unstack(fill_value="open").reset_index()
 
@@ -123,10 +141,11 @@ def _describe_tries(marks: Any) -> str:
 def _so_far(runs: Any) -> pd.DataFrame:
     """Return the runs of one setting with the interval up to each; they are in their order."""
     settings = runs["method"] + " " + runs["settings"]
-    is_usual = settings == settings.mode().max()
-    usual = runs.assign(settings=settings)[is_usual]
+    usual = settings[settings.isin(settings.mode())]
+    is_usual = settings.isin(usual[-1:])  # of equally frequent ones those that ended last
+    shown = runs.assign(settings=settings)[is_usual]
     # A seed that two students trained is one observation.
-    table = usual.drop_duplicates("seed", ignore_index=True)
+    table = shown.drop_duplicates("seed", ignore_index=True)
     scores = 100 * table["spearman"].astype(float)
     intervals = [seed_interval(scores[: count + 1]) for count in table.index]
     table = table[["student", "settings", "seed"]].assign(score=scores)

@@ -1,7 +1,6 @@
 """Compare which kinds of targets methods rank right: paraphrases, negations, role swaps, ..."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import pandas as pd
 
 from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError, require_known
-from workbench.files import AnyPath, set_name
+from workbench.files import AnyPath, fill_template, set_name
 from workbench.metrics import hierarchical_interval, holm
 from workbench.systems import ALPHA, SystemScores, pair_seeds
 from workbench.views._style import render
@@ -37,7 +36,6 @@ _FLIPS = 10_000  # of the test over queries
 _RESAMPLES = 2_000  # of the queries, for the interval
 Shares = dict[str, np.ndarray]  # label -> `ranked_right`
 _SHOWN = 100  # targets behind a cell
-_WORDS = {1: "gains on", -1: "loses on"}
 
 
 def ranked_right(pairs: Pairs, scores: np.ndarray) -> np.ndarray:
@@ -260,15 +258,15 @@ class Phenomena(View):
         lines = []
         for label in self.bases:
             own: Any = self.table[self.table["label"] == label]
-            parts = []
-            for sign, words in _WORDS.items():
-                relations = own.loc[own["verdict"] == sign, "relation"].tolist()
-                if relations:
-                    parts.append(f"{words} {_listed(relations)}")
-            if own["low"].isna().all():
-                parts = ["has no interval over seeds: nothing is clear"]
-            result = " and ".join(parts) or "neither gains nor loses clearly"
-            lines.append(f"{label} {result}.")
+            relations = own.groupby("verdict")["relation"].agg(list)
+            line = fill_template(
+                "views/relations.txt",
+                label=label,
+                gains=relations.get(1),
+                losses=relations.get(-1),
+                has_interval=own["low"].notna().any(),
+            )
+            lines.append(line)
         return lines
 
     def press(self, value: str) -> None:
@@ -317,9 +315,3 @@ class Phenomena(View):
 
     def static(self) -> str:
         return self._heat_map(is_live=False)
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return names as a list in a sentence."""
-    *others, last = [name.replace("_", " ") for name in names]
-    return f"{', '.join(others)} and {last}" if others else last

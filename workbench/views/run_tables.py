@@ -13,7 +13,7 @@ import pandas as pd
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES, Pairs, dataset_names, load_own_pairs, load_pairs
 from workbench.errors import DataError, SettingError, WorkbenchError, unknown_name
-from workbench.files import AnyPath, Facts, set_name
+from workbench.files import AnyPath, Facts, fill_template, set_name
 from workbench.metrics import FEWEST_QUERIES, MEASURE_TITLES, seed_spread
 from workbench.printing import LOG
 from workbench.runs import Run, read_row, read_rows, short_value, split_common_settings
@@ -104,14 +104,8 @@ def describe_runs(runs: pd.DataFrame, runs_root: AnyPath, suite: str = "") -> st
     Example:
         print(views.describe_runs(runs, "runs", "stsb-test"))
     """
-    if count := len(runs):
-        return f"{count} finished run{'s' if count > 1 else ''} under {runs_root}"
-    command = "run simcse --seed 0"
-    if suite not in ("", "world-test"):
-        command = f"evaluate MODEL --suites {quote(suite)}"
-    return (
-        f"No finished runs under {runs_root} for this suite. Make some with\n"
-        f"    workbench {command} --runs {quote(str(runs_root))}"
+    return fill_template(
+        "views/runs.txt", count=len(runs), root=runs_root, suite=suite, quote=quote
     )
 
 
