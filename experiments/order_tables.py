@@ -13,7 +13,7 @@ from differences import Row, adjusted_p, difference
 from order import FINAL_SEEDS, ITS_TEACHER, NO_RANKING, OWN, RESULTS, VECTORS
 
 from workbench.metrics import seed_spread
-from workbench.systems import p_text
+from workbench.systems import ALPHA, p_text
 
 CELL = ["start", "pooling", "teacher", "beside"]
 OTHERS = {
@@ -30,7 +30,6 @@ ON_VALUES = ["mean squared error", "correlation"]
 ON_ORDER = ["ListMLE", "CoSENT on lists"]
 IN_A_SOFTMAX = ["ListNet, the paper's temperatures", "ListNet, softer"]
 OF_RANKING = [*ON_VALUES, *IN_A_SOFTMAX, *ON_ORDER, "only the first", VECTORS]
-CLEAR = 0.05
 
 
 class Cell(NamedTuple):
@@ -250,7 +249,7 @@ def addition_text(row: Row, p: float) -> str:
     """Return a difference with its interval and, if it is clear, a mark of its direction."""
     value, low, high = row.measured.interval
     mark = ""
-    if p < CLEAR:
+    if p < ALPHA:
         mark = " ▲" if value > 0 else " ▼"
     return f"{value:+.1f} [{low:+.1f}, {high:+.1f}]{mark}"
 

@@ -578,6 +578,8 @@ def test_the_runs_of_a_notebook_do_not_depend_on_where_its_kernel_was_started(
         monkeypatch.chdir(start)
         assert runs_folder("../runs") == str(project / "runs")
         assert runs_folder("mine") == str(start / "mine")
+    monkeypatch.setenv("JPY_SESSION_NAME", "")  # as of a kernel in batch
+    assert runs_folder("../runs") == str(project / "runs")
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
     with monkeypatch.context() as patch:

@@ -107,6 +107,7 @@ def atomic_path(target: Path, *, folder: bool = False) -> Iterator[Path]:
 
 
 def _move(path: Path, target: Path) -> None:
+    """Rename a file or a folder, on Windows once no other program has it open."""
     for seconds in _WAITS:
         with suppress(PermissionError):
             path.replace(target)
@@ -138,7 +139,7 @@ def undo_write(target: Path) -> tuple[Path, Path]:
     new = target.with_name(f".{target.name}.new")
     old = target.with_name(f".{target.name}.old")
     if old.exists() and not target.exists():
-        old.rename(target)
+        _move(old, target)
     remove_path(new)
     remove_path(old)
     return new, old

@@ -69,6 +69,14 @@ def check_parameters(namespace: Facts) -> None:
             namespace[name] = read_parameter(name, value, kind)
 
 
+def live_notebook() -> str:
+    """Return the path of the notebook that this kernel was opened for; "" in batch runs."""
+    # VS Code sets a variable in the kernel. To Jupyter's server, which names the notebook, its
+    # notebook is a session of another name each time.
+    in_vscode = getattr(sys.modules["__main__"], "__vsc_ipynb_file__", "")
+    return in_vscode or os.environ.get("JPY_SESSION_NAME", "")
+
+
 def runs_folder(runs_root: AnyPath = "../runs") -> str:
     """Return the absolute path of a notebook's parameter `runs_root`.
 
@@ -82,9 +90,7 @@ def runs_folder(runs_root: AnyPath = "../runs") -> str:
     notebooks = project_path("notebooks")
     is_checkout = (notebooks.parent / "pyproject.toml").is_file()
     # A kernel of JupyterLab, or of VS Code, works in its notebook's own folder.
-    in_vscode = hasattr(sys.modules["__main__"], "__vsc_ipynb_file__")
-    is_live = in_vscode or "JPY_SESSION_NAME" in os.environ
-    if path.parts[:1] == ("..",) and is_checkout and not is_live:
+    if path.parts[:1] == ("..",) and is_checkout and not live_notebook():
         path = notebooks / path
     return str(path.resolve())
 

@@ -2,9 +2,7 @@
 
 import inspect
 import math
-import os
 import re
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -18,6 +16,7 @@ import torch
 from workbench.errors import first_problem
 from workbench.files import fill_template, timestamp
 from workbench.metrics import metrics_table
+from workbench.notebook import live_notebook
 from workbench.printing import LOG
 from workbench.runs import Facts, Run
 from workbench.views.board import SHEET, SHEET_COLUMNS
@@ -221,10 +220,7 @@ def sign(name: str = "") -> Verdict:
 
 
 def _note(*values: object) -> None:
-    # VS Code sets a variable in the kernel of a notebook; Jupyter's server names the notebook, but
-    # to VS Code it is a session of another name each time.
-    in_vscode = getattr(sys.modules["__main__"], "__vsc_ipynb_file__", "")
-    notebook = Path(in_vscode or os.environ.get("JPY_SESSION_NAME", "")).stem
+    notebook = Path(live_notebook()).stem
     for name, sheet in _signature:
         cells = map(str, (timestamp(), name, notebook, *values))
         row = pd.DataFrame(

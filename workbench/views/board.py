@@ -73,11 +73,12 @@ def read_board(folder: AnyPath, suite: str = "world-test", method: str = "") -> 
                     index_col=False,
                     usecols=SHEET_COLUMNS,
                 )
-                if cut := int(rows.isna().any(axis=1).sum()):
+                whole = rows.dropna()
+                if cut := len(rows) - len(whole):
                     notes.append(f"{sheet}: {cut} lines are incomplete and left out")
                 # Two notebooks that begin a sheet at once may both write its header.
-                rows = rows[rows["name"] != "name"]
-                sheets.append(rows.assign(folder=place.name))
+                whole = whole[whole["name"] != "name"]
+                sheets.append(whole.assign(folder=place.name))
             except Exception as problem:  # whatever a file of this name contains
                 notes.append(
                     f"{sheet} is no sheet of answers (CSV in UTF-8): {first_problem(problem)}"
@@ -89,7 +90,7 @@ def read_board(folder: AnyPath, suite: str = "world-test", method: str = "") -> 
                 runs.append(finished_runs(root, suite).assign(student=place.name))
     notes += [f"{packed} is no folder: unpack it" for packed in Path(folder).glob("*.zip")]
     # One student may hand in a folder twice, and sort it.
-    answers: Any = pd.concat(sheets).dropna().drop_duplicates()
+    answers: Any = pd.concat(sheets).drop_duplicates()
     answers = answers.sort_values(["folder", "time"], kind="stable")
     scored: Any = pd.concat(runs).sort_values("ended")
     if method:
@@ -123,10 +124,11 @@ def _states(answers: Any) -> pd.DataFrame:
     """Return the state of each exercise by student."""
     gains: Any = pd.to_numeric(answers["gain"], errors="coerce")
     guesses: Any = pd.to_numeric(answers["answer"], errors="coerce")
-    # A spreadsheet may have made something else of a number.
-    distances = (", off by " + (guesses - gains).abs().round(1).astype(str)).fillna("")
+    distances = (guesses - gains).abs().round(1).astype(str)
+    # A spreadsheet may have made something else of a number, which then has no distance.
+    distances = (", off by " + distances).fillna("")
     is_guess = answers["gain"] != ""
-    marks = answers["right"].mask(is_guess, answers["answer"].astype(str) + distances)
+    marks = answers["right"].mask(is_guess, answers["answer"] + distances)
     tries = answers.assign(mark=marks).groupby(_ONE_EXERCISE, sort=False)["mark"]
     return tries.agg(_describe_tries).unstack(fill_value="open").reset_index()
 
