@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
 
 from workbench import losses
 from workbench.config import CONFIGS
@@ -22,7 +23,7 @@ from workbench.data import Pairs, Sentences, Triplets
 from workbench.encoder import Encoder, _model, to_device
 from workbench.encoder._hardware import choose_hardware
 from workbench.errors import EncoderError
-from workbench.methods import METHODS, rank_vectors
+from workbench.methods import METHODS, base, rank_vectors
 from workbench.methods.base import Method
 from workbench.training import fit
 from workbench.training._plan import Plan
@@ -247,23 +248,59 @@ def test_ranks_on_a_device_are_bitwise_those_on_a_cpu(kinds: int | None) -> None
     ]
 
 
+def fill_uninitialized() -> bool:
+    return torch.utils.deterministic.fill_uninitialized_memory
+
+
 @pytest.mark.parametrize("mode", [0, 2])
 def test_fit_restores_the_mode_of_deterministic_algorithms(
     build: Any, monkeypatch: Any, mode: int
 ) -> None:
     method, seen = build("simcse", {}), []
-    # `prepare` comes before anything is computed there.
+
+    def prepare(_: Any) -> None:  # before anything is computed there
+        seen.extend([torch.get_deterministic_debug_mode(), fill_uninitialized()])
+        raise ZeroDivisionError
+
     monkeypatch.setattr(Encoder, "device", torch.device("cuda"))
-    monkeypatch.setattr(
-        method, "prepare", lambda _: [seen.append(torch.get_deterministic_debug_mode()), 1 / 0]
-    )
+    monkeypatch.setattr(method, "prepare", prepare)
     torch.set_deterministic_debug_mode(mode)
     try:
         with pytest.raises(ZeroDivisionError):
             fit(method, SimpleNamespace(source="", checksum="", kind="sentences"), quiet=True)
-        assert (seen, torch.get_deterministic_debug_mode()) == ([1], mode)
+        assert seen == [1, False], "without the fills of every new tensor, which decide nothing"
+        assert (torch.get_deterministic_debug_mode(), fill_uninitialized()) == (mode, True)
     finally:
         torch.set_deterministic_debug_mode(0)
+
+
+def test_a_chunk_that_is_computed_again_drops_the_same_units_on_mps(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    ones = torch.ones(64, requires_grad=True)
+
+    def read(part: Any) -> torch.Tensor:
+        return torch.nn.functional.dropout(part["ones"]).cos()
+
+    # A stand-in: torch does not restore the random state of mps, and is asked not to here.
+    monkeypatch.setattr(torch.mps, "manual_seed", torch.default_generator.manual_seed)
+    again = base._redrawing(read, torch.device("mps"))
+    vectors = checkpoint(again, {"ones": ones}, use_reentrant=False, preserve_rng_state=False)
+    vectors.sum().backward()
+    kept = (vectors != 1).float()
+    assert 0 < kept.sum() < 64
+    assert torch.equal(ones.grad != 0, kept > 0)
+    assert base._redrawing(read, torch.device("cpu")) is read
+
+
+def test_a_card_without_kernels_is_refused(monkeypatch: pytest.MonkeyPatch):
+    def no_kernel(*_: Any, **__: Any) -> None:
+        raise torch.AcceleratorError("CUDA error: no kernel image is available", 209)
+
+    # An empty tensor needs no kernel.
+    monkeypatch.setattr(torch, "ones", no_kernel)
+    with pytest.raises(EncoderError, match=r"'cpu' cannot be used \(.*no kernel image"):
+        choose_hardware("cpu", "fp32")
 
 
 def test_a_device_that_is_missing_is_refused():

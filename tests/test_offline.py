@@ -342,6 +342,23 @@ def test_an_encoder_whose_weights_are_not_finite_is_refused(
 
 
 @pytest.mark.slow
+def test_what_the_browser_brings_back_is_ranked(browser: Any, tmp_path: Path):
+    path = Ask(["word-overlap"], QUERY, TARGETS).to_html(tmp_path / "a.html", encoder=True)
+    opened = browser.new_page()
+    opened.goto(path.as_uri())
+    opened.get_by_label("query").fill("a late train")
+    opened.get_by_label("targets").fill("the late train\nno such thing")
+    opened.locator("#ranking td", has_text="the late train").wait_for()
+    opened.goto("about:blank")
+    opened.go_back()
+    opened.get_by_text("Rank 1 is the nearest").wait_for()
+    ranked = opened.locator("#ranking td.text").all_inner_texts()
+    typed = opened.get_by_label("targets").input_value()
+    assert [text.strip() for text in ranked] == typed.split("\n")
+    opened.close()
+
+
+@pytest.mark.slow
 def test_a_zero_vector_has_the_cosine_0_and_one_that_is_not_finite_is_said_in_words(
     browser: Any, tmp_path: Path
 ):

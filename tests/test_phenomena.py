@@ -17,7 +17,7 @@ from workbench.metrics import holm, seed_interval, spearman
 from workbench.runs import Run
 from workbench.systems import SystemScores
 from workbench.views import Phenomena, finished_runs, phenomena
-from workbench.views.phenomena import SECOND, ranked_right
+from workbench.views.relations import SECOND, ranked_right
 from workbench.views.run_tables import BEFORE
 
 GOLD = {"paraphrase": 5.0, "negation": 2.0, "topic": 1.0, "<b>": 0.0}

@@ -42,7 +42,7 @@ FEATURES = {
     "Ask, Why, and the page with an encoder": ["views/ask", "views/why", "views/offline"],
     "tables of the papers": ["views/papers"],
     "figures": ["views/figures", "views/_plot"],
-    "phenomena": ["views/phenomena"],
+    "phenomena": ["views/relations"],
     "teaching, and all for a class": ["teaching", "lessons", "views/board", "commands/lessons"],
     "other views": ["views"],
     "command line": ["commands", "__main__", "printing"],

@@ -102,6 +102,7 @@ def test_slides_are_large_led_by_keys_and_a_page_each_in_print(
     assert opened.evaluate(SWIPES) == [f"2 / {count}", f"1 / {count}", f"1 / {count}"]
     opened.evaluate("location.hash = 'The-idea'")
     opened.locator("section.current h2", has_text="The idea").wait_for()
+    assert opened.evaluate("document.activeElement.className") == "current", "keys scroll it"
     cells = nbformat.read(notebook, 4).cells
     shown_cells = opened.locator("details[open]").all()
     assert len(shown_cells) == sum("# your code" in cell.source for cell in cells) > 0

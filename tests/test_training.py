@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from workbench.evaluation import evaluate
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run
 from workbench.teachers import load_teacher
-from workbench.training import fit
+from workbench.training import _launch, _loop, fit
 from workbench.training._launch import fit_in_processes
 from workbench.training._plan import Plan
 from workbench.training._state import State
@@ -807,6 +808,56 @@ def test_a_run_belongs_to_the_class_that_began_it(
     several = config(tiny_encoder, num_processes=2)
     with pytest.raises(RunError, match=r"would build <class .*SimCSE.*num_processes=1"):
         fit(Queued(several), sentences, dev, run=Run.open(several, tmp_path / "several"))
+
+
+def test_more_processes_than_gpus_are_refused(
+    tiny_encoder: Path,
+    sentences: Sentences,
+    dev: Pairs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 1)
+    settings = config(tiny_encoder, num_processes=2, device="auto")
+    method = SimCSE(settings)
+    with pytest.raises(RunError, match=r"num_processes=2, but this machine has 1 GPU\(s\); set "):
+        fit(method, sentences, dev, run=Run.open(settings, tmp_path))
+
+
+def test_a_process_that_torchrun_started_starts_no_others(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
+):
+    settings = config(tiny_encoder, num_processes=2)
+    store = f"file://{tmp_path / 'store'}"
+    torch.distributed.init_process_group("gloo", init_method=store, world_size=1, rank=0)
+    try:
+        run = Run.open(settings, tmp_path / "runs")
+        assert fit(SimCSE(settings), sentences, dev, run=run)["step"].iloc[-1] == 6
+        assert run.facts()["processes"] == 1
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_a_row_is_sent_in_one_write(monkeypatch: pytest.MonkeyPatch):
+    written = []
+    stream = SimpleNamespace(write=written.append, flush=lambda: None)
+    monkeypatch.setattr(sys, "stdout", stream)
+    _launch.send_row({"step": 1})
+    monkeypatch.undo()
+    [line] = filter(None, written)
+    assert line.endswith('{"step": 1}\n')
+
+
+def test_too_little_memory_of_the_device_names_the_setting_that_needs_less(
+    tiny_encoder: Path, sentences: Sentences, monkeypatch: pytest.MonkeyPatch
+):
+    def fill(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+
+    monkeypatch.setattr(_loop, "TrainingStep", lambda *_: fill)
+    settings = config(tiny_encoder)
+    with pytest.raises(RunError, match=r"step 1 needs more .* a mini_batch_size below 8: the same"):
+        fit(SimCSE(settings), sentences)
 
 
 class OwnSettings(SimCSEConfig):

@@ -18,7 +18,8 @@ from workbench.data import Pairs, load_pairs
 from workbench.views import Ask, PairExplorer, Phenomena, RankingExplorer, Why
 from workbench.views._table import TableWidget
 from workbench.views.notebooks import table_html
-from workbench.views.phenomena import _COLUMNS
+from workbench.views.relations import _COLUMNS
+from workbench.views.system_sources import comparison_page
 
 pytestmark = pytest.mark.slow
 
@@ -326,3 +327,43 @@ def test_a_folded_page_is_searched_and_a_link_opens_its_section(page: Any, tmp_p
     page.locator("section:visible summary").click()
     assert page.locator("section:visible [data-remark]").count() == 2
     assert legend.count() == 1, "the first section in sight explains the signs"
+    page.goto("about:blank")
+    page.go_back()
+    page.get_by_role("status").filter(has_text="1 of 30").wait_for()
+    assert page.get_by_role("searchbox").input_value() == "TARGET 41"
+    page.get_by_role("searchbox").fill("")
+    page.pdf()
+    assert page.locator("[data-remark]:visible").count() == 60, "a printed page has every pair"
+
+
+def test_a_wide_page_of_a_comparison_loses_no_column_in_print(page: Any, tmp_path: Path):
+    draw = np.random.default_rng(0)
+    gold = draw.random(30)
+    columns = {
+        "sentence1": [f"one {row}" for row in range(30)],
+        "sentence2": [f"two {row}" for row in range(30)],
+        "score": gold,
+    }
+    columns |= {f"a system with a long name, {name}": gold + draw.random(30) for name in "ABC"}
+    pd.DataFrame(columns).to_csv(tmp_path / "scores.csv", index=False)
+    compared = views.compare_systems(tmp_path / "scores.csv")
+    page.goto(comparison_page(tmp_path / "page.html", compared).as_uri())
+    assert page.get_by_role("img").count() == 3, "a picture for each system, so that they wrap"
+    page.emulate_media(media="print")
+    table = page.locator("div:has(> table)")
+    is_whole = "(one) => getComputedStyle(one).overflowX === 'visible'"
+    assert table.evaluate(is_whole)
+    page.emulate_media(media="screen")
+    assert not table.evaluate(is_whole)
+
+
+def test_a_page_of_typed_targets_fits_a_phone_and_is_accessible(browser: Any, tmp_path: Path):
+    targets = ["a person reads outside", "A man mends the chain of his bicycle " * 3]
+    asked = Ask(["word-overlap"], "A woman reads a long newspaper in the garden.", targets)
+    phone = browser.new_page(viewport={"width": 360, "height": 640}, is_mobile=True)
+    phone.goto(asked.to_html(tmp_path / "page.html").as_uri())
+    assert phone.evaluate("document.documentElement.scrollWidth") == 360
+    for scheme in ("light", "dark"):
+        phone.emulate_media(color_scheme=scheme)
+        assert violations(phone) == []
+    phone.close()

@@ -1,4 +1,5 @@
-from . import data as data, encoder as encoder, evaluation as evaluation, execution as execution
+from . import config as config, data as data, encoder as encoder, evaluation as evaluation
+from . import execution as execution
 from . import (
     metrics as metrics,
     runs as runs,

@@ -51,7 +51,7 @@ def compare(
                 "file nor its folder is a source"
             )
     names = [overrides_of([f"encoder={name}"], runs)["encoder"] for name in systems]
-    roles = workbench.data.parse_columns(columns)
+    roles = workbench.config.parse_columns(columns)
     compared = workbench.views.compare_systems(
         names, on or [], runs_root=runs, columns=roles, baseline=baseline
     )

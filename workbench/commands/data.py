@@ -43,7 +43,7 @@ def check_data(
     """
     # The report contains what was guessed, which loading would log too.
     LOG.setLevel(logging.WARNING)
-    roles = workbench.data.parse_columns(columns)
+    roles = workbench.config.parse_columns(columns)
     table = workbench.data.check(names, columns=roles, scale=scale)
     print_table(table.drop(columns="problem"))
     for problem in filter(None, table["problem"]):
@@ -76,7 +76,7 @@ def split_data(  # noqa: PLR0917
     scale: Scale = None,
 ) -> None:
     """Split a file by query (first sentence) into train, dev and test."""
-    roles = workbench.data.parse_columns(columns)
+    roles = workbench.config.parse_columns(columns)
     data = workbench.data.load_data(file, columns=roles, scale=scale)
     parts = workbench.data.split(data, dev=dev, test=test, seed=seed)
     files = workbench.data.write_split(parts, folder)
@@ -94,7 +94,7 @@ def draw_pairs(
     """Draw near and distant pairs of unlabelled sentences; the teacher's cosines are the scores."""
     from workbench.teachers import load_teacher, teacher_pairs
 
-    roles = workbench.data.parse_columns(columns)
+    roles = workbench.config.parse_columns(columns)
     sentences = workbench.data.load_sentences(file, columns=roles)
     drawn = teacher_pairs(load_teacher(teacher), sentences, seed=seed)
     (path,) = workbench.data.write_split({"pairs": drawn}, folder)

@@ -80,7 +80,7 @@ def look(  # noqa: PLR0917
     if html and not (html.suffix == ".html" and html.absolute().parent.is_dir()):
         raise SettingError(f"give --html FILE.html in a folder that exists, not {html}")
     on = on or workbench.data.default_suite()
-    roles = workbench.data.parse_columns(columns)
+    roles = workbench.config.parse_columns(columns)
     pairs = workbench.data.load_pairs(on, columns=roles)
     models = models or ["english-encoder", WORDS]
     sources = [overrides_of([f"encoder={model}"], runs)["encoder"] for model in models]

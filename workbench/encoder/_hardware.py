@@ -29,8 +29,9 @@ def choose_hardware(device: str, precision: str) -> tuple[torch.device, str]:
         device = "mps" if torch.backends.mps.is_available() else "cpu"
         device = "cuda" if torch.cuda.is_available() else device
     try:
-        torch.empty(0, device=device)
-    except (AssertionError, RuntimeError) as error:  # torch without cuda, no card, or a full one
+        torch.ones(1, device=device)
+    # Torch without cuda, or without kernels for this card; no card, or a full one.
+    except (AssertionError, RuntimeError) as error:
         raise EncoderError(
             f"device {device!r} cannot be used ({first_problem(error)}); choose 'cpu', or free it"
         ) from None

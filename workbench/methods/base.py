@@ -42,6 +42,23 @@ Batch = Facts
 Terms = dict[str, Tensor]  # weighted losses by name
 Inputs = dict[str, tuple[str, str]]  # role -> source, sha256
 Observed = dict[str, list[Tensor]]  # name -> value of each step
+Read = Callable[[Batch], Tensor]
+
+
+def _redrawing(read: Read, device: torch.device) -> Read:
+    """Return `read` that drops the same units when checkpointing calls it again.
+
+    Torch restores the random state of every device for that but mps.
+    """
+    if device.type != "mps":
+        return read
+    seed = int(torch.randint(2**62, ()))
+
+    def seeded(part: Batch) -> Tensor:
+        torch.mps.manual_seed(seed)
+        return read(part)
+
+    return seeded
 
 
 class Method(nn.Module):
@@ -173,7 +190,7 @@ class Method(nn.Module):
             count += length
         return [slice(*bounds) for bounds in pairwise([*starts, rows])]
 
-    def _apply_in_chunks(self, read: Callable[[Batch], Tensor], tokens: Batch) -> Tensor:
+    def _apply_in_chunks(self, read: Read, tokens: Batch) -> Tensor:
         # GradCache (Gao et al. 2021) recomputes chunks by hand; checkpointing gives the same
         # gradient, and autograd handles the random state.
         chunks = self._chunks(tokens)
@@ -188,7 +205,7 @@ class Method(nn.Module):
         vectors = []
         for rows in chunks:
             part = {name: values[rows] for name, values in on_device.items()}
-            vectors.append(checkpoint(read, part, use_reentrant=False))
+            vectors.append(checkpoint(_redrawing(read, device), part, use_reentrant=False))
         return torch.cat(vectors)
 
     def observe(self, **values: Tensor) -> None:

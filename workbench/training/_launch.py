@@ -6,6 +6,8 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 
+import torch
+
 from workbench.config import TrainingConfig
 from workbench.data import Pairs
 from workbench.errors import RunError
@@ -35,6 +37,12 @@ def fit_in_processes(
         )
     if run.facts().get("trained"):  # by processes that the user started with torchrun
         return
+    gpus = torch.accelerator.device_count()
+    if config.device != "cpu" and 0 < gpus < config.num_processes:
+        raise RunError(
+            f"num_processes={config.num_processes}, but this machine has {gpus} GPU(s); set "
+            f"num_processes={gpus}, or device=cpu"
+        )
     # Enough for a traceback, which is the reason of most failures, and torchrun's words on it.
     last_lines = deque(maxlen=60)
     command = [
@@ -79,4 +87,5 @@ def fit_in_processes(
 
 def send_row(row: Row) -> None:
     """Send a row of the history to the process that called `fit_in_processes`."""
-    print(f"{_ROW_MARK}{json.dumps(row)}", flush=True)
+    # One write, also where python is unbuffered: another process may write between two.
+    print(f"{_ROW_MARK}{json.dumps(row)}\n", end="", flush=True)

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import nn
+from torch.utils import deterministic
 
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
-from workbench.errors import DataError, RunError
+from workbench.errors import DataError, RunError, first_problem
 from workbench.methods import METHODS
 from workbench.methods.base import Method, require_kind
 from workbench.methods.distributed import max_over_processes, process_count, process_rank
@@ -82,15 +83,20 @@ def fit(
         )
     if run and run.finished:
         LOG.info("%s is finished: its encoder is used as it is", run.path)
-    elif method.config.num_processes > 1 and process_count() == 1:
+    elif method.config.num_processes > 1 and not torch.distributed.is_initialized():
         torch.cuda.empty_cache()  # of what the suites took; the first process has the same GPU
         fit_in_processes(method.config, dev, run, callbacks, quiet=quiet)
     else:
-        mode = torch.get_deterministic_debug_mode()  # which training sets, for this process
+        # Which training sets, for this process.
+        mode = torch.get_deterministic_debug_mode()
+        fills = deterministic.fill_uninitialized_memory
+        # It would be hundreds of kernels a step on a GPU, and no result depends on it.
+        deterministic.fill_uninitialized_memory = False
         try:
             return _fit_here(method, data, dev, run, callbacks, quiet=quiet)
         finally:
             torch.set_deterministic_debug_mode(mode)
+            deterministic.fill_uninitialized_memory = fills
     assert run
     method.restore(run.path / "encoder")
     return run.history()
@@ -226,7 +232,11 @@ def _train(  # noqa: PLR0917 - the parts of one training
     config = method.config
     # Its forward pass averages the gradients of the processes; weights and names stay those of
     # the method.
-    model = nn.parallel.DistributedDataParallel(method) if plan.world > 1 else method
+    model = method
+    if plan.world > 1:
+        # Which have weights that no text reaches.
+        is_unused = method.encoder.backbone.config.model_type in ("longformer", "squeezebert")
+        model = nn.parallel.DistributedDataParallel(method, find_unused_parameters=is_unused)
     method.train()
     if step == 0 and record.dev is not None:
         record.write({"step": 0} | record.evaluate(0))
@@ -234,7 +244,15 @@ def _train(  # noqa: PLR0917 - the parts of one training
     heap = HeapTrimmer()
     ended = step >= plan.steps or bool(record.reason_to_stop())
     while not ended:
-        record.add(take_step(step))
+        try:
+            losses = take_step(step)
+        except torch.OutOfMemoryError as error:
+            raise RunError(
+                f"step {step + 1} needs more memory than {method.encoder.device} has "
+                f"({first_problem(error)}); set a mini_batch_size below "
+                f"{config.mini_batch_size or config.batch_size}: the same loss in less memory"
+            ) from None
+        record.add(losses)
         step += 1
         heap.after_step()
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from workbench.errors import DataError
 from workbench.files import AnyPath
-from workbench.views._style import inlined
+from workbench.views._style import render
 from workbench.views._table import TypedView, text_area, value_of
 from workbench.views.encoders import CachedEncoder, Encoders, usable_encoders, wrap_encoders
 from workbench.views.export import write_page
@@ -18,7 +18,6 @@ from workbench.views.page import view_html
 from workbench.views.queries import QueryView
 
 _SHOWN = 50  # targets, those nearest under an encoder
-_PAGE = '<!DOCTYPE html><meta charset="utf-8"><title>Ask</title>'
 
 
 def require_text(sentences: list[str]) -> list[str]:
@@ -96,7 +95,8 @@ class Ask(TypedView):
             ValueError: Another precision.
         """
         if not encoder:
-            return write_page(path, _PAGE + inlined(self.html(is_live=False)))
+            page = render("compare.html", title="Ask", html=self.html(is_live=True))
+            return write_page(path, page)
         query, *lines = self._sentences()
         models = {cached.label: cached.model for cached in self._encoders}
         return write_offline(path, models, query, lines, precision)

@@ -22,7 +22,12 @@ from pandas.api.types import is_numeric_dtype
 from workbench.errors import DataError, RunError, first_problem
 from workbench.files import Facts
 from workbench.metrics import metrics_table
-from workbench.notebook import without_links
+from workbench.notebook import (  # noqa: F401 - `views` shows them with its own
+    check_parameters,
+    open_run,
+    runs_folder,
+    without_links,
+)
 from workbench.runs import Run
 from workbench.systems import metrics_of
 from workbench.views._plot import HEIGHT, figure_theme

@@ -64,7 +64,7 @@ async function rank() {
   ranking.classList.remove("old");
   const head = table.createTHead().insertRow();
   const rows = lines.map((line) => ({
-    line, cosines: encoders.map((one, place) => one.cosine(known[place].get(query.value), known[place].get(line))),
+    line, cosines: encoders.map((one, place) => one.cosine(known[place].get(sentences[0]), known[place].get(line))),
   }));
   const broken = encoders.find((_, i) => rows.some(({ cosines }) => Number.isNaN(cosines[i])));
   if (broken) throw new Error(`${broken.label} gives vectors that are not finite: its weights have diverged.`);
@@ -85,7 +85,7 @@ async function rank() {
   }
   status.textContent = "Rank 1 is the nearest; below each rank is the cosine.";
   if (rows.length > SHOWN) status.textContent += ` The first ${SHOWN} of ${rows.length} targets.`;
-  if (notesOf(query.value)) status.textContent += ` The query: ${notesOf(query.value)}.`;
+  if (notesOf(sentences[0])) status.textContent += ` The query: ${notesOf(sentences[0])}.`;
   if (!isCompared) return;
   status.textContent += " ▲ ▼: so many places higher or lower than by you. tau (Kendall): 1 is your order, -1 its reverse.";
   for (const [i, { label }] of encoders.entries()) {
@@ -104,4 +104,4 @@ for (const field of [query, targets]) {
   });
 }
 window.encoders = encoders;
-show();
+addEventListener("pageshow", show); // after the browser has brought back what was typed

@@ -8,9 +8,15 @@ const open = () => { // a link of the list unfolds its section
 };
 addEventListener("hashchange", open);
 open();
-document.querySelector("input").addEventListener("input", ({ target }) => {
-  const asked = target.value.toLowerCase().split(/\s+/);
+const box = document.querySelector("input");
+const filter = () => {
+  const asked = box.value.toLowerCase().split(/\s+/);
   const matches = texts.map((text) => asked.every((word) => text.includes(word)));
   for (const one of [sections, links]) one.forEach((element, place) => (element.hidden = !matches[place]));
   document.querySelector("nav [role=status]").textContent = `${matches.filter(Boolean).length} of ${matches.length}`;
+};
+box.addEventListener("input", filter);
+addEventListener("pageshow", () => box.value && filter()); // the browser brings back what was typed
+addEventListener("beforeprint", () => {
+  for (const one of main.querySelectorAll("section:not([hidden]) > details")) one.open = true;
 });

@@ -53,9 +53,8 @@ function go(number, isQuiet = false) {
     slide.setAttribute("role", "group");
   }
   named("place").textContent = `${place + 1} / ${slides.length}`;
-  if (isQuiet) return;
-  history.replaceState(null, "", `#${encodeURIComponent(slides[place].id)}`);
   slides[place].focus({ preventScroll: true });
+  if (!isQuiet) history.replaceState(null, "", `#${encodeURIComponent(slides[place].id)}`);
 }
 function follow() {
   const id = decodeURIComponent(location.hash.slice(1));

@@ -208,12 +208,12 @@ def comparison_page(path: AnyPath, compared: SystemComparison) -> Path:
 
 
 def score_scatter(scores: SystemScores, suite: str) -> str:
-    """Return a drawing of scores against gold, a panel for each system, as HTML of an image.
+    """Return drawings of scores against gold, one for each system, as HTML of images.
 
     Of more than `DRAWN_PAIRS` pairs as many are drawn at random, the same for every system; each
-    panel is as high as its own scores.
+    drawing is as high as its own scores.
     """
-    panels = {}
+    html = ""
     # Of several seeds the first: dots of all would hide each other.
     for name, report in scores.first.items():
         table = extract_table(report, "scores")
@@ -223,13 +223,12 @@ def score_scatter(scores: SystemScores, suite: str) -> str:
             shares = (rows - rows.min()) / (rows.max() - rows.min()).replace(0, 1)
             # With a seed, so that two pages of the same scores are equal.
             drawn = shares.sample(min(DRAWN_PAIRS, len(rows)), random_state=0)
-            panels[name] = drawn.to_numpy().tolist()
+            dots = drawn.to_numpy().tolist()
             low, high = rows["gold"].agg(["min", "max"])
-    if not panels:
-        return ""
-    alt = f"scores against gold on {suite}: {', '.join(panels)}"
-    drawing = render("scatter.svg", panels=panels, low=low, high=high, alt=alt)
-    return svg_image(drawing, alt)
+            alt = f"scores against gold on {suite}: {name}"
+            drawing = render("scatter.svg", name=name, dots=dots, low=low, high=high, alt=alt)
+            html += svg_image(drawing, alt)
+    return html
 
 
 def _datasets(on: Sequence[str], parts: Iterable[SystemScores], columns: Any) -> Datasets:
