@@ -9,9 +9,11 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any
 
 LOG = logging.getLogger("workbench")  # of every module
-# Control characters except tab and line feed; codes that reorder or break lines of a terminal; and
-# those that stand for the bytes of a file's name that is not UTF-8.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters except tab and line feed; codes that reorder or break lines of a terminal;
+# those that stand for the bytes of a file's name that is not UTF-8; and what XML must not have.
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 
 
 class SteadyStream:

@@ -18,12 +18,16 @@ def echo(text: object, *, err: bool = False) -> None:
 
 def print_table(table: Any) -> None:
     """Print a table as aligned text, on a terminal with its cells cut to its width."""
+    import pandas as pd
+
     # A pipe or a file gets every cell whole.
     width = None
     if sys.stdout.isatty():
         width = max(48, shutil.get_terminal_size().columns // table.shape[1])
     shown = table.astype(object).where(table.notna(), "")
-    echo(shown.to_string(index=False, float_format="{:.2f}".format, max_colwidth=width))
+    # A sign of Chinese or Japanese takes two places.
+    with pd.option_context("display.unicode.east_asian_width", True):
+        echo(shown.to_string(index=False, float_format="{:.2f}".format, max_colwidth=width))
     if caption := table.attrs.get("caption"):
         echo(caption)
 

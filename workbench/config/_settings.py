@@ -60,7 +60,8 @@ def parse_columns(text: Any) -> Any:
     Other values are returned as they are."""
     if not isinstance(text, str):
         return text
-    parts = filter(None, text.split(","))
+    # A name of a column may have commas, as grade (0, 1, 2) has.
+    parts = filter(None, re.split(",(?=[^,=]*=)", text.strip(",")))
     return parse_pairs(parts, "ROLE=COLUMN, such as sentence1=left,score=grade")
 
 

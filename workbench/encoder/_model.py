@@ -412,11 +412,13 @@ class Encoder(nn.Module):
         skipped = self._count_skipped(prompt)
         # While a GPU computes a piece, the next one is tokenised here.
         piece = _PIECES.get(self.device.type, len(distinct) or 1)
-        cut = 0
+        cut = unknown = tokens = 0
         for start in range(0, len(distinct), piece):
             texts = distinct[start : start + piece]
             rows, cut_here = self._cut_rows(texts, self.max_seq_length, [self._template], prompt)
             cut += cut_here
+            unknown += (rows.flat == self.tokenizer.unk_token_id).sum()
+            tokens += rows.flat.size
             batch_of = partial(self._padded_batch, rows, skipped)
             self._compute(vectors[start : start + piece], rows.lengths, batch_size, batch_of)
         if on_gpu:
@@ -427,6 +429,13 @@ class Encoder(nn.Module):
                 cut,
                 len(distinct),
                 self.max_seq_length,
+            )
+        if 3 * unknown > tokens:
+            LOG.warning(
+                "%d of %d tokens are unknown to %s; take an encoder of their language",
+                unknown,
+                tokens,
+                self.source,
             )
         if len(distinct) < len(index):
             vectors = vectors[index]

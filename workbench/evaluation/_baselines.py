@@ -13,6 +13,7 @@ from torch.nn import functional
 from workbench.encoder import Encoder
 from workbench.errors import DataError
 from workbench.losses import Embeddings
+from workbench.words import WORD
 
 
 class Whitened:
@@ -71,7 +72,9 @@ class TfIdf:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         # scikit-learn's own pattern would drop words of one letter.
-        self._vectorizer: Any = TfidfVectorizer(token_pattern=r"(?u)\b\w+\b", max_features=words)
+        self._vectorizer: Any = TfidfVectorizer(
+            tokenizer=WORD.findall, token_pattern=None, max_features=words
+        )
         try:
             self._vectorizer.fit(sentences)
         except ValueError as problem:

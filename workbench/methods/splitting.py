@@ -18,6 +18,7 @@ import torch
 
 from workbench.data import read_table
 from workbench.errors import DataError
+from workbench.words import words_with_space
 
 _SUBORDINATORS = re.compile(
     "after|although|because|before|if|once|since|that|though|till|unless|until|when|whenever|"
@@ -49,7 +50,8 @@ def split_words(sentence: str, parts: int = 2) -> tuple[str, ...]:
     A run that would be empty is the whole sentence, so that a single word is its own left and right
     half.
     """
-    return tuple(" ".join(run) for run in split_evenly(sentence.split(), parts))
+    runs = split_evenly(words_with_space(sentence), parts)
+    return tuple("".join(run).strip() for run in runs)
 
 
 def split_evenly(items: list[Any], parts: int) -> list[list[Any]]:
@@ -64,11 +66,11 @@ def crop_words(sentence: str, share: float, place: float) -> str:
     place in [0, 1) chooses where the run starts: 0 at the first word, just below 1 as late as its
     length allows.
     """
-    words = sentence.split()
+    words = words_with_space(sentence)
     length = max(1, round(share * len(words)))
     places = len(words) - length + 1
     start = int(place * places)
-    return " ".join(words[start : start + length])
+    return "".join(words[start : start + length]).strip()
 
 
 def random_crops(sentences: Sequence[str], least_share: float) -> list[str]:

@@ -234,9 +234,12 @@ def _train(  # noqa: PLR0917 - the parts of one training
     # the method.
     model = method
     if plan.world > 1:
-        # Which have weights that no text reaches.
-        is_unused = method.encoder.backbone.config.model_type in ("longformer", "squeezebert")
-        model = nn.parallel.DistributedDataParallel(method, find_unused_parameters=is_unused)
+        model = nn.parallel.DistributedDataParallel(
+            method,
+            # These have weights that no text reaches.
+            find_unused_parameters=method.encoder.backbone.config.model_type
+            in ("longformer", "squeezebert"),
+        )
     method.train()
     if step == 0 and record.dev is not None:
         record.write({"step": 0} | record.evaluate(0))
@@ -249,8 +252,8 @@ def _train(  # noqa: PLR0917 - the parts of one training
         except torch.OutOfMemoryError as error:
             raise RunError(
                 f"step {step + 1} needs more memory than {method.encoder.device} has "
-                f"({first_problem(error)}); set a mini_batch_size below "
-                f"{config.mini_batch_size or config.batch_size}: the same loss in less memory"
+                f"({first_problem(error)}); set mini_batch_size, or a smaller one: the same loss "
+                "in less memory"
             ) from None
         record.add(losses)
         step += 1

@@ -16,6 +16,8 @@ from string import ascii_uppercase
 import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from workbench.printing import printable
+
 HERE = Path(__file__).parent
 
 
@@ -31,8 +33,6 @@ GREY = "#767776"  # of lines and words that are no data: readable on white and o
 # "pro" and "con": of words that bring two sentences together (blue) or apart (orange), from little
 # to much.
 STYLES = json.loads(read_part("styles.json"))
-# What XML has not: a text from a PDF or a spreadsheet may have such a sign.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _CLASSES = re.compile(r'class="((?:{0})(?: (?:{0}))*)"'.format("|".join(STYLES)))
 
 
@@ -88,8 +88,8 @@ def inlined(html: str) -> str:
 
 def svg_image(svg: str, alt: str) -> str:
     """Return a drawing as an image, because front ends remove drawings from HTML."""
-    drawn = _CONTROLS.sub(" ", svg)  # one of them, and the whole drawing is not shown
-    data = base64.b64encode(drawn.encode()).decode()
+    # With a control character, as texts from a PDF or a spreadsheet have, no drawing is shown.
+    data = base64.b64encode(printable(svg).encode()).decode()
     return (
         f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="{escape(alt)}">'
     )

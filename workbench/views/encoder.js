@@ -3,8 +3,9 @@
 const PUNCTUATION = /[!-/:-@[-`{-~]|\p{P}/u, CONTROL = /[\0\ufffd]|(?![\t\n\r])[\p{Cc}\p{Cf}\p{Co}\p{Cs}]/gu;
 const CHINESE = /[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u{20000}-\u{2a6df}\u{2a700}-\u{2b81f}\u{2b920}-\u{2ceaf}\u{2f800}-\u{2fa1f}]/gu;
 
-const SPACELESS = "[\\u3040-\\u30ff\\u3400-\\u9fff]";
-const WORD = new RegExp(`${SPACELESS}|(?:(?!${SPACELESS})[\\p{L}\\p{N}_])+`, "gu");
+// The words of workbench/words.py.
+const SPACELESS = "[\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u9fff]";
+const WORD = new RegExp(`${SPACELESS}|(?:(?!${SPACELESS})[\\p{L}\\p{M}\\p{N}_])+`, "gu");
 
 class BertEncoder {
   constructor(given) {

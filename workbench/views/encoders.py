@@ -1,8 +1,7 @@
 """Encoders by name: their labels, the unit vectors of sentences, and the scores of pairs."""
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,14 +13,13 @@ from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import RunError
 from workbench.files import AnyPath, Facts, cache_folder, checksum_of_name, remove_path
-from workbench.printing import LOG
 from workbench.runs import Run, encoder_name, held_lock, run_path
 from workbench.views._style import problem_html
+from workbench.words import WORD
 
 Encoders = Mapping[str, Any] | Sequence[Any] | None  # as `Ask` takes them
 Strings = Sequence[str]
 WORDS = "word-overlap"  # the name of `WordOverlap`, where an encoder can be named
-SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces between words
 
 
 def label_encoders(encoders: Encoders) -> Facts:
@@ -58,10 +56,13 @@ class WordOverlap:
     def __init__(self) -> None:
         from sklearn.feature_extraction.text import HashingVectorizer
 
-        # Case is folded; in Chinese and Japanese each character counts as a word.
-        words = rf"[{SPACELESS}]|[^\W{SPACELESS}]+"
+        # Case is folded.
         hashing: Any = HashingVectorizer(
-            n_features=2**13, binary=True, alternate_sign=False, token_pattern=words
+            n_features=2**13,
+            binary=True,
+            alternate_sign=False,
+            tokenizer=WORD.findall,
+            token_pattern=None,
         )
         # Hashing needs no fit, so a new sentence costs only itself.
         self._words = hashing.transform
@@ -74,20 +75,6 @@ class WordOverlap:
         common = self._words(sentence1).multiply(self._words(sentence2))
         # Rounded: equal cosines of texts of other lengths would differ in the last bit.
         return np.asarray(common.sum(axis=1)).ravel().round(12)
-
-
-@contextmanager
-def _without_lengths() -> Iterator[None]:
-    """Log nothing of long sentences, which would be a red line above a view."""
-
-    def is_other(record: logging.LogRecord) -> bool:
-        return "longer than" not in record.msg
-
-    LOG.addFilter(is_other)
-    try:
-        yield
-    finally:
-        LOG.removeFilter(is_other)
 
 
 class CachedEncoder:
@@ -120,7 +107,6 @@ class CachedEncoder:
             return encoder
         return load_baseline(BaselineConfig(encoder=str(encoder), precision="fp32"))
 
-    @_without_lengths()
     def __call__(self, sentences: Strings) -> np.ndarray:
         """Return [n, d], float64."""
         from workbench.encoder import unit_rows
@@ -208,7 +194,6 @@ class StartingEncoder:
         return model
 
 
-@_without_lengths()
 def scores_of(source: Any, pairs: Pairs, name: str | None, columns: Any) -> Any:
     """Return scores of the pairs under an encoder; other sources are returned as they are.
 

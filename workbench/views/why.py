@@ -1,6 +1,5 @@
 """The live view `Why`: the words on which a cosine depends."""
 
-import re
 from collections.abc import Iterator, Sequence
 
 import pandas as pd
@@ -9,7 +8,6 @@ from workbench.views._style import render
 from workbench.views._table import TypedView, text_area, value_of
 from workbench.views.ask import require_text
 from workbench.views.encoders import (
-    SPACELESS,
     CachedEncoder,
     Encoders,
     Strings,
@@ -17,9 +15,9 @@ from workbench.views.encoders import (
     wrap_encoders,
 )
 from workbench.views.limits import MOST_WORDS, require_at_most
+from workbench.words import words_with_space
 
 _SIDES = ("query", "target", "second target")
-_WORD = re.compile(rf"\s*(?:[{SPACELESS}]|[^\s{SPACELESS}]+)\s*")
 
 
 class Why(TypedView):
@@ -69,7 +67,7 @@ def word_effects(encoders: Sequence[CachedEncoder], sentences: Strings) -> pd.Da
 
     The cosine of a second target is subtracted. Columns: labels of the encoders; rows: side
     ("query", "target", "second target") and word; the first, of the side "all", has the cosine."""
-    words = sum(len(_WORD.findall(sentence)) for sentence in sentences)
+    words = sum(len(words_with_space(sentence)) for sentence in sentences)
     require_at_most(words, MOST_WORDS, "words", "shorten the sentences")
     # The first text is whole; each later one lacks one word of one sentence.
     names = [("all", "")]
@@ -100,10 +98,9 @@ def reasons_html(encoders: Sequence[CachedEncoder], sentences: Strings, *, name:
 def _leave_out(sentences: Strings) -> Iterator[tuple[str, str, list[str]]]:
     """Yield each word, its side, and the sentences without it, of which one may be empty."""
     for side, sentence in enumerate(sentences):
-        words = _WORD.findall(sentence)
+        words = words_with_space(sentence)
         for place, word in enumerate(words):
             rest = "".join(words[:place] + words[place + 1 :])
             changed = list(sentences)
-            # Words come with the space around them: without one, two spaces would be left.
-            changed[side] = " ".join(rest.split())
+            changed[side] = rest.strip()
             yield word.strip(), _SIDES[side], changed

@@ -1,0 +1,16 @@
+from ._compare import compare_scores as compare_scores
+from ._compare import pair_seeds as pair_seeds
+from ._mteb import read_mteb as read_mteb
+from ._mteb import write_mteb as write_mteb
+from ._scores import SystemScores as SystemScores
+from ._scores import join_systems as join_systems
+from ._scores import metrics_of as metrics_of
+from ._tables import read_score_file as read_score_file
+from ._tables import score_files as score_files
+from ._trec import is_judgements as is_judgements
+from ._trec import read_qrels as read_qrels
+from ._trec import read_runs as read_runs
+from ._trec import write_trec as write_trec
+from ._verdicts import ALPHA as ALPHA
+from ._verdicts import SystemComparison as SystemComparison
+from ._verdicts import p_text as p_text
