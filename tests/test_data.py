@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
-from workbench.config import CoSENTConfig, SimCSEConfig
+from workbench.config import CoSENTConfig, SimCSEConfig, parse_columns
 from workbench.data import (
     CATALOGUE,
     Pairs,
@@ -39,7 +39,6 @@ from workbench.data import (
     load_suites,
     load_training,
     overlaps,
-    parse_columns,
     report,
     require_columns,
     split,

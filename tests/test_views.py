@@ -465,14 +465,15 @@ def test_the_encoders_of_runs_are_those_of_the_rankings_and_their_starts(tmp_pat
     assert set(picker.encoders) == asked - {"cosent"}, "which reads two sentences together"
 
 
-def test_long_sentences_are_scored_without_a_line_above_the_view(caplog: pytest.LogCaptureFixture):
+def test_a_view_says_that_long_sentences_were_cut(caplog: pytest.LogCaptureFixture):
     long = ["word " * 500, "and " * 500, "a cat", "a dog"]
     pairs = Pairs(
         "few", long, long[::-1], np.arange(4.0), None, [*"abcd"], (0, 5), source="here", checksum=""
     )
     view = PairExplorer(["world-encoder"], pairs)
-    view.press("0A")
-    assert (view.labels, caplog.messages) == (["world-encoder"], [])
+    assert view.labels == ["world-encoder"]
+    said = "2 of 4 distinct sentences are longer than 64 tokens and were cut"
+    assert caplog.messages == [said]
 
 
 DAMAGES = {
