@@ -17,7 +17,7 @@ from workbench.data._tables import Table, own_file, write_table
 from workbench.errors import DataError
 from workbench.files import Facts, fill_template, set_name
 from workbench.metrics import FEWEST_TARGETS, ranking_groups
-from workbench.words import WORD
+from workbench.words import words_of
 
 # An empty text, spaces (also without a width), and what programs write for no value.
 _MISSING = re.compile(
@@ -102,7 +102,7 @@ def report(data: AnySet) -> list[str]:
         "duplicate rows": len(rows) - len(set(rows)),
         "empty sentences (also nan, None, N/A)": len(list(filter(_MISSING.fullmatch, texts))),
         "sentences of more than 64 words (training cuts them)": sum(
-            len(WORD.findall(text)) > 64 for text in texts
+            len(words_of(text)) > 64 for text in texts
         ),
     }
     text = fill_template(

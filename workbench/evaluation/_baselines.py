@@ -13,7 +13,7 @@ from torch.nn import functional
 from workbench.encoder import Encoder
 from workbench.errors import DataError
 from workbench.losses import Embeddings
-from workbench.words import WORD
+from workbench.words import words_of
 
 
 class Whitened:
@@ -71,9 +71,10 @@ class TfIdf:
     def __init__(self, sentences: Sequence[str], *, words: int | None = None) -> None:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        # scikit-learn's own pattern would drop words of one letter.
+        # scikit-learn's own words have two letters or more, and no marks.
         self._vectorizer: Any = TfidfVectorizer(
-            tokenizer=WORD.findall, token_pattern=None, max_features=words
+            analyzer=words_of,  # pyright: ignore[reportArgumentType] - a function is allowed
+            max_features=words,
         )
         try:
             self._vectorizer.fit(sentences)

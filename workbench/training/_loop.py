@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import nn
-from torch.utils import deterministic
 
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
@@ -89,6 +88,7 @@ def fit(
     else:
         # Which training sets, for this process.
         mode = torch.get_deterministic_debug_mode()
+        deterministic: Any = torch.utils.deterministic
         fills = deterministic.fill_uninitialized_memory
         # It would be hundreds of kernels a step on a GPU, and no result depends on it.
         deterministic.fill_uninitialized_memory = False

@@ -15,7 +15,7 @@ from workbench.errors import RunError
 from workbench.files import AnyPath, Facts, cache_folder, checksum_of_name, remove_path
 from workbench.runs import Run, encoder_name, held_lock, run_path
 from workbench.views._style import problem_html
-from workbench.words import WORD
+from workbench.words import words_of
 
 Encoders = Mapping[str, Any] | Sequence[Any] | None  # as `Ask` takes them
 Strings = Sequence[str]
@@ -56,13 +56,11 @@ class WordOverlap:
     def __init__(self) -> None:
         from sklearn.feature_extraction.text import HashingVectorizer
 
-        # Case is folded.
         hashing: Any = HashingVectorizer(
             n_features=2**13,
             binary=True,
             alternate_sign=False,
-            tokenizer=WORD.findall,
-            token_pattern=None,
+            analyzer=words_of,  # pyright: ignore[reportArgumentType] - a function is allowed
         )
         # Hashing needs no fit, so a new sentence costs only itself.
         self._words = hashing.transform

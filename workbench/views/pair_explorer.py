@@ -18,7 +18,7 @@ from workbench.views._style import read_part, render, shortened
 from workbench.views.encoders import Encoders, label_encoders, scores_of
 from workbench.views.explorer import Explorer, Sections
 from workbench.views.queries import QueryView, Sources, extract_table, rank_displacement
-from workbench.words import WORD
+from workbench.words import words_of
 
 _SIDES = ["sentence1", "sentence2"]
 # Columns of `pair_table` and how they are shown; gold with its own digits.
@@ -217,7 +217,7 @@ def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
         "gold": pairs.gold,
     }
     table = pd.DataFrame(columns).loc[scored.index]
-    words = [table[side].str.casefold().map(WORD.findall) for side in _SIDES]
+    words = [table[side].map(words_of) for side in _SIDES]
     overlaps = []
     for one, two in zip(*words, strict=True):
         common = {*one} & {*two}
