@@ -26,8 +26,8 @@ class CompCSEConfig(ContrastiveConfig):
     ] = "avg"
     """how the parts' vectors become one [CompCSE table 3]"""
     partition: Literal["words", "tokens"] = "words"
-    """units between which sentences are cut: whitespace words (our choice), or the tokenizer's
-    tokens [CompCSE sec. 3]"""
+    """units between which sentences are cut: whitespace words (our choice; characters of scripts
+    without spaces), or the tokenizer's tokens [CompCSE sec. 3]"""
     parts: Annotated[int, Ge(2), Le(4)] = 2
     """(parts) pieces a sentence is cut into [CompCSE table 5]"""
     subsampling: Literal["none", "adjacent", "overlapping", "subsuming", "spans"] = "none"
