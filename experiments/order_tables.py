@@ -56,7 +56,10 @@ class Cell(NamedTuple):
             return "the start"
         if self.teacher == OWN:  # not the row SimCSE, whose rate was chosen on dev
             return ITS_TEACHER
-        return "CoSENT" if self.question == "pairs" else "SimCSE"
+        if self.question == "pairs":
+            return "CoSENT"
+        # A control of a cell, such as other rates, needs no SimCSE of its own.
+        return "SimCSE" if "SimCSE" in set(self.rows["row"]) else NO_RANKING
 
     @property
     def name(self) -> str:
