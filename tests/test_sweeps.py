@@ -603,3 +603,18 @@ def test_flags_of_sbatch_are_true(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     with pytest.raises(ZeroDivisionError):
         start(["simcse"], slurm=True, sbatch=["exclusive=true", "account=mine"], runs=str(tmp_path))
     assert given[0]["slurm"] == sweeps.Slurm(options={"exclusive": True, "account": "mine"})
+
+
+def test_a_sweep_of_a_version_without_titles_is_read_and_goes_on(tmp_path: Path):
+    command = ["sweep", "simcse", "max_steps=2", "--seeds", "0", "--name", "old", "--plan"]
+    command += ["--runs", str(tmp_path), "--no-notebook"]
+    runner = CliRunner()
+    assert runner.invoke(app, command).exit_code == 0
+    [file] = tmp_path.glob("sweeps/old/sweep.json")
+    written = json.loads(file.read_text(encoding="utf-8"))
+    for cell in written["cells"]:
+        cell["name"] = cell.pop("title")
+    file.write_text(json.dumps(written), encoding="utf-8")
+    assert len(sweeps.Sweep(file.parent).cells) == 1
+    again = runner.invoke(app, command)
+    assert again.exit_code == 0, again.output

@@ -45,7 +45,7 @@ class Cell:
     overrides: Facts
     path: str  # of its folder, relative to the folder of runs
     needs: tuple[str, ...]  # paths of the cells that must be finished before it
-    title: str  # method, settings of the grid that vary, and seed
+    title: str = ""  # method, settings of the grid that vary, and seed; 0.2.0 wrote none
 
     @property
     def config(self) -> TrainingConfig:

@@ -188,7 +188,10 @@ class StartingEncoder:
         if recorded := facts.get("contents", {}).get(config.encoder):  # of a folder
             is_same &= recorded == checksum_of_name(config.encoder)
         if not is_same:
-            raise RunError(f"{self.path}: {config.encoder} has changed since; restore it")
+            raise RunError(
+                f"{self.path}: {config.encoder} has changed since, or an earlier version evaluated "
+                "it; restore it, or evaluate it again"
+            )
         return model
 
 
