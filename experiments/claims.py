@@ -183,12 +183,18 @@ def fill(path: Path, parts: dict[str, str]) -> str:
     """Return the text of a page with these parts between their marks."""
     text = path.read_text(encoding="utf-8")
     for name, part in parts.items():
-        before, begin, rest = text.partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition(f"<!-- /{name} -->")
-        if not (begin and end):  # otherwise the rest of the page would be lost
-            raise ValueError(f"{path}: the marks <!-- {name} --> and <!-- /{name} --> are missing")
-        text = before + begin + part + end + after
+        before, _, after = split_at_marks(path, text, name)
+        text = before + part + after
     return text
+
+
+def split_at_marks(path: Path, text: str, name: str) -> tuple[str, str, str]:
+    """Return what is up to the first mark of a part of a page, the part, and the second mark on."""
+    before, begin, rest = text.partition(f"<!-- {name} -->\n")
+    part, end, after = rest.partition(f"<!-- /{name} -->")
+    if not (begin and end):  # otherwise the rest of the page would be lost
+        raise ValueError(f"{path}: the marks <!-- {name} --> and <!-- /{name} --> are missing")
+    return before + begin, part, end + after
 
 
 def differences(table: pd.DataFrame) -> list[Row]:

@@ -11,10 +11,9 @@ import argparse
 import re
 from pathlib import Path
 
-import pandas as pd
-from claims import fill
+from claims import fill, split_at_marks
 from order import NO_RANKING
-from order_tables import OF_RANKING, Cell, read_cells, with_no_ranking
+from order_tables import OF_RANKING, Cell, interval_text, read_cells, with_no_ranking
 
 from workbench import views
 from workbench.files import project_path
@@ -50,9 +49,7 @@ def main() -> None:
 
 def tables_of_page() -> dict[str, str]:
     """Return cell -> its table, of those that the page has."""
-    text = PAGE.read_text(encoding="utf-8")
-    _, _, rest = text.partition(f"<!-- {MARKS} -->\n")
-    written, _, _ = rest.partition(f"<!-- /{MARKS} -->")
+    _, written, _ = split_at_marks(PAGE, PAGE.read_text(encoding="utf-8"), MARKS)
     blocks = re.findall(r"^#### (.+)\n\n((?:\|.*\n)+)", written, re.MULTILINE)
     return {name: table.removesuffix("\n") for name, table in blocks}
 
@@ -77,16 +74,12 @@ def table_of(trained: dict[str, list[Run]]) -> str:
         of_label = rows.set_index("label")
         base = of_label.loc[NO_RANKING]
         texts = [f"{relation} ({base['targets']})", f"{100 * base['share']:.0f}"]
-        texts += [difference_text(of_label.loc[loss]) for loss in losses]
+        for loss in losses:
+            row = of_label.loc[loss]
+            points = [100 * row[name] for name in ("difference", "low", "high")]
+            texts.append(interval_text(*points, row["verdict"]))
         lines.append(f"| {' | '.join(texts)} |")
     return "\n".join(lines)
-
-
-def difference_text(row: pd.Series) -> str:
-    """Return a difference x 100 with its interval and, if it is clear, a mark of its direction."""
-    value, low, high = (100 * row[name] for name in ("difference", "low", "high"))
-    mark = {1: " ▲", -1: " ▼"}.get(row["verdict"], "")
-    return f"{value:+.1f} [{low:+.1f}, {high:+.1f}]{mark}"
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ the tables.
 from itertools import product
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 from differences import Row, adjusted_p, difference
 from order import FINAL_SEEDS, ITS_TEACHER, NO_RANKING, OWN, RESULTS, VECTORS
@@ -251,9 +252,12 @@ def additions_table(added: list[Row], adjusted: dict[int, float], *, is_world: b
 def addition_text(row: Row, p: float) -> str:
     """Return a difference with its interval and, if it is clear, a mark of its direction."""
     value, low, high = row.measured.interval
-    mark = ""
-    if p < ALPHA:
-        mark = " ▲" if value > 0 else " ▼"
+    return interval_text(value, low, high, np.sign(value) if p < ALPHA else 0)
+
+
+def interval_text(value: float, low: float, high: float, verdict: float) -> str:
+    """Return a difference with its interval; verdict: 1 or -1 if it is clear, with a mark then."""
+    mark = {1: " ▲", -1: " ▼"}.get(verdict, "")
     return f"{value:+.1f} [{low:+.1f}, {high:+.1f}]{mark}"
 
 

@@ -95,7 +95,7 @@ class Ask(TypedView):
             ValueError: Another precision.
         """
         if not encoder:
-            page = render("compare.html", title="Ask", html=self.html(is_live=True))
+            page = render("titled.html", title="Ask", html=self.html(is_live=True))
             return write_page(path, page)
         query, *lines = self._sentences()
         models = {cached.label: cached.model for cached in self._encoders}

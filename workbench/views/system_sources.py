@@ -204,7 +204,7 @@ def comparison_page(path: AnyPath, compared: SystemComparison) -> Path:
     title = f"Comparison of {', '.join(compared.scores.reports)}"
     html = comparison_html(compared)
     # A name may have characters that turn the text around it.
-    return write_page(path, render("compare.html", title=printable(title), html=printable(html)))
+    return write_page(path, render("titled.html", title=printable(title), html=printable(html)))
 
 
 def score_scatter(scores: SystemScores, suite: str) -> str:
