@@ -195,6 +195,8 @@ def students(tmp_path: Path) -> Path:
             )
             run.record(ended=f"2030-01-0{9 - seed}")
     (tmp_path / "dan").mkdir()
+    if hasattr(os, "mkfifo"):  # it would be waited for
+        os.mkfifo(tmp_path / "dan" / "answers2.csv")
     (tmp_path / "eva").mkdir()
     (tmp_path / "eva" / "answers.csv").write_text("foreign;table\n1;2\n")
     return tmp_path

@@ -1,6 +1,7 @@
 """Shares of targets ranked right by relation: against loops, with marks that only clear differences
 get."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -380,6 +381,13 @@ def test_systems_from_elsewhere_have_the_shares_of_their_scores():
     shares = ranked_right(pairs, good)[of_relation, 0]
     assert table.loc[("good", relation), "share"] == pytest.approx(np.nanmean(shares))
     assert (found.table.loc[found.table["label"] == "good", "difference"] > 0).all()
+    # A pair that the baseline lacks is compared for nobody.
+    lacking = reports["poor"][0]
+    first = found.table["relation"][0]
+    row = int(np.flatnonzero(np.array(pairs.extra["relation"]) == first)[0])
+    lacking = replace(lacking, scores=lacking.scores.drop(index=row))
+    table = phenomena(SystemScores(reports | {"poor": [lacking]}, systems.pairs)).table
+    assert table.loc[table["label"] == "good", ["difference", "low", "p_value"]].notna().all(axis=None)
     both = SystemScores(reports | {"both": reports["good"] + reports["poor"]}, systems.pairs)
     table = phenomena(both).table.set_index(["label", "relation"])
     mean = (table.loc["good", "share"] + table.loc["poor", "share"]) / 2

@@ -1,6 +1,7 @@
 """RankEncoder: losses and similarity from the equations, every variant by name, an unusable
 corpus."""
 
+import gzip
 import logging
 import math
 import shutil
@@ -19,13 +20,13 @@ from tiny_checkpoints import SHORT
 from workbench.config import RankEncoderConfig, SimCSEConfig
 from workbench.data import Pairs, Sentences, load_pairs, load_sentences
 from workbench.encoder import Encoder
-from workbench.errors import EncoderError, RunError, SettingError
+from workbench.errors import DataError, EncoderError, RunError, SettingError
 from workbench.evaluation import evaluate
 from workbench.files import project_path
 from workbench.losses import info_nce
 from workbench.methods.rank_distillation import load_e1
 from workbench.methods.rank_mixture import RankMixture, rank_premise, rank_similarity
-from workbench.methods.rank_targets import RankTargets, draw_corpus
+from workbench.methods.rank_targets import RankTargets, draw_corpus, write_corpus
 from workbench.methods.rank_vectors import Corpus, rank_vectors
 from workbench.methods.rankencoder import RankEncoder
 from workbench.methods.simcse import SimCSE
@@ -285,6 +286,24 @@ def test_a_base_named_by_its_method_is_its_run_of_the_same_seed(
     torch.testing.assert_close(load_e1(config).encode(some), simcse.encode(some))
     # The folder of the runs does not affect the result.
     assert config.digest() == config_of(spread, base="simcse").digest()
+
+
+def test_a_run_is_refused_with_another_corpus_than_it_saved(
+    spread: Path, sentences: Sentences, graded: Pairs, tmp_path: Path
+):
+    method = RankEncoder(config_of(spread, inference_weight=0.5, max_steps=2, batch_size=8))
+    run = Run.open(method.config, tmp_path)
+    fit(method, sentences, run=run, quiet=True)
+    evaluate(method, {"dev": graded}, run=run)
+    saved = run.path / "encoder"
+    RankEncoder(method.config).restore(saved)
+    write_corpus(saved, sentences.sentences[:3])
+    with pytest.raises(EncoderError, match=r"corpus\.json\.gz was changed after the run saved it"):
+        RankEncoder(method.config).restore(saved)
+    alone = shutil.copytree(saved, tmp_path / "alone")
+    (alone / "corpus.json.gz").write_bytes(gzip.compress(b'["a", '))
+    with pytest.raises(DataError, match=r"corpus\.json\.gz is damaged; restore it"):
+        RankEncoder(method.config).restore(alone)
 
 
 def test_the_corpus_is_distinct_seeded_and_as_large_as_asked(

@@ -168,6 +168,9 @@ def test_constant_scores_are_stated_and_no_number(pairs: Pairs):
     )
     assert np.isnan(found.table["value"][1])
     assert found.verdicts() == []
+    assert found.notes == [
+        "mine: flat has no spearman: all gold, or all scores of one of its seeds, are equal"
+    ]
     assert "flat" in found.to_html()
     assert json.loads(found.to_json())["rows"][1]["value"] is None
 
@@ -518,3 +521,27 @@ def test_a_difference_that_cannot_exist_is_not_called_detectable(pairs: Pairs):
     found = compare_scores(SystemScores(reports), samples=50)
     assert found.table["smallest"].isna().all()
     assert not any("would be seen" in verdict for verdict in found.verdicts())
+    # Accuracies differ by 1 at most, and four texts would show only larger differences.
+    classes = np.array([0.0, 1.0, 0.0, 1.0])
+    texts = Pairs.from_lists(list("abcd"), list("efgh"), classes, name="task")
+    reports = {}
+    for name, predicted in {"one": [0.0, 1.0, 1.0, 0.0], "two": [1.0, 0.0, 0.0, 1.0]}.items():
+        report = report_pairs({"task": (texts, predicted)})
+        report.metrics["task"]["accuracy"] = 0.5
+        reports[name] = [report]
+    found = compare_scores(SystemScores(reports), samples=50)
+    assert found.table["measure"].tolist() == ["accuracy"] * 2
+    assert found.table["smallest"].isna().all()
+
+
+def test_an_interval_stays_within_what_the_measure_can_be(pairs: Pairs):
+    """Student's t of two seeds alone reaches beyond 1."""
+    seeds = [report_pairs({"mine": (pairs, noisy(pairs, sd))}) for sd in (0.01, 1.0)]
+    found = compare_scores(SystemScores({"a": seeds}), samples=50)
+    low, high = found.table.loc[0, ["low", "high"]]
+    assert metrics.seed_interval([own.metrics["mine"]["spearman"] for own in seeds]).high > 1
+    assert (-1 <= low < found.table["value"][0] < high == 1) is True
+
+
+def test_a_p_below_the_level_is_not_printed_as_the_level():
+    assert [p_text(p) for p in (0.0494, 50 / 1001, 0.0504)] == [".049", "< .05", ".050"]

@@ -518,6 +518,36 @@ def test_an_answer_is_judged_where_the_sheet_cannot_be_written(
     assert "not noted: " in caplog.text
 
 
+def test_a_line_for_which_there_is_no_room_leaves_the_sheet_whole(
+    sheet: Path, caplog: pytest.LogCaptureFixture
+):
+    resource = pytest.importorskip("resource")
+    teaching.sign("Anna")
+    teaching.check_answer(5, lambda value: value == 4, exercise="1")
+    before = sheet.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, hard))  # as a full disk
+    try:
+        assert teaching.check_answer(4, lambda value: value == 4, exercise="1") == "Right."
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "not noted: there was room for a part of it" in caplog.text
+    assert sheet.read_bytes() == before
+    teaching.check_answer(4, lambda value: value == 4, exercise="1")
+    assert [row["right"] for row in rows_of(sheet)] == ["0", "1"]
+
+
+def test_an_answer_that_has_no_text_is_judged_and_noted(sheet: Path):
+    class Mute:
+        def __str__(self) -> str:
+            raise RuntimeError("no")
+
+    teaching.sign("Anna")
+    for answer in (10**5000, Mute(), "\ud83d"):
+        assert teaching.check_answer(answer, lambda _: False, exercise="1").startswith("Not yet.")
+    assert [row["answer"] for row in rows_of(sheet)] == ["int", "Mute", r"\ud83d"]
+
+
 def test_the_notebook_of_vs_code_is_noted(sheet: Path, monkeypatch: pytest.MonkeyPatch):
     # Of a notebook on a server VS Code makes a session of another name each time.
     monkeypatch.setenv("JPY_SESSION_NAME", "13_cosent-jvsc-5f3c.ipynb")

@@ -163,6 +163,10 @@ def test_a_page_does_not_name_the_users_folder(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("workbench.views.export.HOME", str(home))
     page = write_page(tmp_path / "page.html", f"{home}/scores.csv, {home}t/scores.csv")
     assert page.read_text(encoding="utf-8") == f"~/scores.csv, {home}t/scores.csv"
+    (tmp_path / "link").symlink_to(home)
+    monkeypatch.setattr("workbench.views.export.HOME", str(tmp_path / "link"))
+    page = write_page(tmp_path / "page.html", f"{home}/a.csv, {tmp_path}/link/a.csv")
+    assert page.read_text(encoding="utf-8") == "~/a.csv, ~/a.csv"
     monkeypatch.setattr("workbench.views.export.HOME", "/root")
     alike = "the stem/root ratio, https://a.org/root/page, weights abc+/root/def"
     page = write_page(tmp_path / "page.html", f'{alike} "/root/a" (/root) =/root/b')
@@ -173,6 +177,17 @@ def test_a_page_does_not_name_the_users_folder(tmp_path: Path, monkeypatch: pyte
     paths = (r"C:\Users\Jo Doe\a", "C:/Users/Jo Doe/a", r"C:\\Users\\Jo Doe\\a", coloured)
     page = write_page(tmp_path / "page.html", " ".join(paths))
     assert page.read_text(encoding="utf-8") == r'~\a ~/a ~\\a "~/runs"'
+
+
+def test_a_page_is_written_through_a_link_and_keeps_who_may_read_it(tmp_path: Path):
+    page = write_page(tmp_path / "page.html", "first")
+    page.chmod(0o600)
+    (tmp_path / "link.html").symlink_to(page)
+    write_page(tmp_path / "link.html", "second")
+    assert (tmp_path / "link.html").is_symlink()
+    assert page.read_text(encoding="utf-8") == "second"
+    write_page(page, "third")
+    assert page.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_pair_whose_sentences_are_in_no_other_is_a_line_with_its_ranks_and_no_table(

@@ -29,6 +29,7 @@ Facts = dict[str, Any]  # names and values of any type
 # The user's folder; "~" if there is none, as in some containers, where Path.home() is an error.
 HOME = os.path.expanduser("~")  # noqa: PTH111
 PACKAGE = Path(__file__).resolve().parent
+CORPUS = "encoder/corpus.json.gz"  # in the folder of a run, whose scores depend on it
 # The endings of a user's own data files.
 _ENDINGS = (
     ".txt .tsv .csv .jsonl .txt.gz .tsv.gz .csv.gz .jsonl.gz .parquet "
@@ -88,6 +89,8 @@ def atomic_path(target: Path, *, folder: bool = False) -> Iterator[Path]:
     # What an interrupted write left is removed before this one begins.
     new, old = undo_write(target)
     new.mkdir() if folder else new.touch()
+    if target.is_file():  # who may read it is its owner's choice
+        new.chmod(target.stat().st_mode | 0o200)
     mode = new.stat().st_mode & 0o666
     try:
         yield new
@@ -127,7 +130,13 @@ def _has_same_files(folder: Path, other: Path) -> bool:
 
 
 def write_text(target: Path, text: str) -> None:
-    """Write a text (UTF-8) atomically, with its line ends as they are."""
+    """Write a text (UTF-8) with its line ends as they are, atomically into a file.
+
+    A link stays one, and a device too, such as /dev/stdout.
+    """
+    if target.is_symlink() or (target.exists() and not target.is_file()):
+        target.write_text(text, encoding="utf-8", newline="")
+        return
     with atomic_path(target) as new:
         new.write_text(text, encoding="utf-8", newline="")
 

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -146,9 +147,10 @@ def _is_same(answer: Any, wrong: Any) -> bool:
 
 def _source_of(answer: Any) -> str:
     """Return an answer as a text, of a function its code, if it can be found."""
-    with suppress(Exception):
-        return inspect.getsource(answer)
-    return str(answer)
+    for read in (inspect.getsource, str):
+        with suppress(Exception):  # anything may be given as an answer
+            return read(answer)
+    return type(answer).__name__
 
 
 def _name_mistake(answer: _Compute, expected: _Compute, trials: _Trials, settings: Facts) -> str:
@@ -222,7 +224,10 @@ def sign(name: str = "") -> Verdict:
 def _note(*values: object) -> None:
     notebook = Path(live_notebook()).stem
     for name, sheet in _signature:
-        cells = map(str, (timestamp(), name, notebook, *values))
+        cells = [
+            str(value).encode("utf-8", "backslashreplace").decode()  # of half a sign its number
+            for value in (timestamp(), name, notebook, *values)
+        ]
         row = pd.DataFrame(
             [[_FORMULA.sub("'", cell)[:1500] for cell in cells]], columns=SHEET_COLUMNS
         )
@@ -237,9 +242,19 @@ def _note(*values: object) -> None:
                 separator = next((sign for sign in ";\t" if sign.encode() in header), ",")
                 line_end = "" if written.endswith(b"\n") or not written else "\n"
                 line = row.to_csv(index=False, header=not written, sep=separator)
-                file.write((line_end + line).encode())
+                _append(file, (line_end + line).encode())
         except OSError as problem:  # the answer is right or wrong all the same
-            LOG.warning("not noted: %s; is the sheet open in a spreadsheet?", problem)
+            LOG.warning(
+                "not noted: %s; is the sheet open in a spreadsheet, or the disk full?", problem
+            )
+
+
+def _append(file: Any, line: bytes) -> None:
+    """Write a line whole or not at all: a full disk takes a part of it, without an error."""
+    end = file.seek(0, os.SEEK_END)
+    if file.write(line) < len(line):
+        file.truncate(end)
+        raise OSError("there was room for a part of it")
 
 
 def compare_guess(guess: float | str | None, history: pd.DataFrame) -> str:

@@ -1,5 +1,6 @@
 """Find a checkpoint by its name: bundled, a folder, a run, or a repository of the hub."""
 
+import math
 import re
 from contextlib import suppress
 from dataclasses import replace
@@ -22,7 +23,7 @@ from workbench.checkpoints._files import (
 from workbench.checkpoints._spec import Checkpoint, EncodingSpec
 from workbench.config import BUNDLED_MODELS, PUBLISHED
 from workbench.errors import EncoderError, did_you_mean
-from workbench.files import checkpoint_checksum, project_path
+from workbench.files import CORPUS, checkpoint_checksum, file_checksum, project_path
 
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 _LAYERS = {"Dense", "Normalize"}  # the modules over a pooling that an Encoder has
@@ -95,12 +96,15 @@ def encoder_folder(folder: Path) -> Path:
             f"{folder} is a run that is not finished: finish it, or, once it has "
             f"one, use its best encoder so far: {folder / 'encoder'}"
         )
-    saved = facts.files.get("encoder")
-    if saved is not None and saved.get("sha256") != checkpoint_checksum(run):
-        raise EncoderError(
-            f"{run / 'encoder'} was changed after the run saved it: restore it, or run "
-            "again elsewhere"
-        )
+    checksums = {"encoder": checkpoint_checksum(run)}
+    if (run / CORPUS).is_file():
+        checksums[CORPUS] = file_checksum(run / CORPUS)
+    for name, checksum in checksums.items():
+        if facts.files.get(name, {}).get("sha256", checksum) != checksum:
+            raise EncoderError(
+                f"{run / name} was changed after the run saved it: restore it, or run again "
+                "elsewhere"
+            )
     return run / "encoder"
 
 
@@ -231,7 +235,7 @@ def _with_pooling(checkpoint: Checkpoint, usage: EncodingSpec, modules: Modules)
         checkpoint,
         stored=own or (stored if pooling else None),
         foreign=tuple(foreign),
-        max_seq_length=int(limit) if limit and is_st else None,
+        max_seq_length=int(limit) if is_st and limit and limit < math.inf else None,
         lower_case=cuts.do_lower_case,
         layers=tuple(modules[count:]),
     )

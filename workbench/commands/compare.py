@@ -63,7 +63,7 @@ def compare(
             write_text(latex, compared.to_latex())
     if csv:
         with reraise_os_error(csv, "another file"):
-            compared.table.to_csv(csv, index=False)
+            write_text(csv, compared.table.to_csv(index=False))
     if as_json:
         echo(compared.to_json())
         return

@@ -126,7 +126,8 @@ def share(
             echo("This machine is in no network: join one, or open a phone's hotspot.")
         echo("Ctrl+C ends it.")
         # It is the end that was meant, and no interruption.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for ending in {"SIGINT", "SIGTERM", "SIGHUP"} & {*dir(signal)}:  # Windows lacks one
+            signal.signal(signal.Signals[ending], signal.default_int_handler)
         with suppress(KeyboardInterrupt):
             IOLoop.current().start()
 

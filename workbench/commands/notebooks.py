@@ -144,7 +144,8 @@ def write_look(
     for cell in page.cells:
         cell.source = string.Template(cell.source).substitute(texts)
     if not path.exists():
-        nbformat.write(page, path)
+        with atomic_path(path) as new:
+            nbformat.write(page, new)
         return
     # The cell with encoders and data; every other cell is the user's to change.
     with suppress(ValueError, AttributeError):  # the file is no notebook

@@ -96,8 +96,9 @@ def print_power(
     compared = workbench.views.compare_runs(finished, suite, baseline)
     rows = compared.table.dropna(subset=["difference"])
     if rows.empty:
+        reasons = "; ".join(["", *compared.notes])
         raise RunError(
-            f"no finished runs to compare on {suite} under {runs}; make some: workbench "
+            f"no finished runs to compare on {suite} under {runs}{reasons}; make some: workbench "
             f"sweep simcse suites={suite} --seeds 0-2 --runs {runs}"
         )
     for row in rows.to_dict("records"):

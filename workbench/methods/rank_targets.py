@@ -13,6 +13,7 @@ from torch import Tensor
 from workbench.data import Sentences, read_text
 from workbench.data._sets import draw_rows
 from workbench.errors import DataError, EncoderError, SettingError
+from workbench.files import CORPUS
 from workbench.losses import (
     SquareScores,
     corpus_covariance,
@@ -23,7 +24,7 @@ from workbench.methods.distributed import gather_rows
 from workbench.methods.rank_vectors import Corpus, rank_vectors
 from workbench.printing import LOG
 
-_CORPUS_FILE = "corpus.json.gz"
+_CORPUS_FILE = Path(CORPUS).name
 _BLOCK_ROWS = 2048  # training sentences ranked at a time when all are ranked before the first step
 # A million sentences against 10,000 would take 20 GB, against 100,000 200 GB.
 _MAX_STORED_BYTES = 2**35
@@ -149,4 +150,8 @@ def read_corpus(folder: Path) -> list[str]:
             f"{folder} has no {_CORPUS_FILE}, which RankEncoder ranks against: another "
             "method saved this encoder; load it with Encoder.from_pretrained"
         )
-    return json.loads(read_text(path))
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise DataError(f"{path} is damaged; restore it") from None

@@ -22,6 +22,7 @@ from workbench.config import RUN_CONFIGS, BaselineConfig, TrainingConfig
 from workbench.data import TRANSFER, checksum_here
 from workbench.errors import BusyError, RunError, first_problem, unknown_name
 from workbench.files import (
+    CORPUS,
     PACKAGE,
     AnyPath,
     Facts,
@@ -318,7 +319,7 @@ class Run:
     def record_training(self, stopped: str = "") -> None:
         """Record that training has ended, why before its last step, and checksums of its files."""
         files = {"encoder": {"sha256": checkpoint_checksum(self.path)}}
-        for name in ("history.csv", "watched.csv"):
+        for name in ("history.csv", "watched.csv", CORPUS):
             path = self.path / name
             if path.is_file():
                 files[name] = {"sha256": file_checksum(path)}

@@ -38,7 +38,6 @@ from workbench.systems._verdicts import SystemComparison
 # A true difference of so many standard deviations over pairs is detected in 80 of 100 cases: the
 # normal quantiles of 0.975 and 0.8.
 _DETECTED = 1.959964 + 0.841621
-_LARGEST = 2.0  # difference of two correlations
 _SHOWN = ("kcc", "ndcg", *RETRIEVAL, "queries")  # further metrics of a report
 _DIFFERENCE = [
     "difference",
@@ -66,6 +65,11 @@ class _Items(NamedTuple):
     gold: np.ndarray
     scores: pd.DataFrame
     options: Facts
+
+    @property
+    def lowest(self) -> int:
+        """The smallest value that the measure can have; the largest is 1."""
+        return -1 if self.measure == "spearman" else 0
 
 
 class _System(NamedTuple):
@@ -141,6 +145,11 @@ def compare_scores(
         for name, system in measured.items():
             row = {"suite": suite, "system": name, **_score_columns(system, items)}
             row |= dict.fromkeys(_DIFFERENCE, math.nan)
+            if math.isnan(row["value"]):
+                notes.append(
+                    f"{suite}: {name} has no {items.measure}: all gold, or all scores of one of "
+                    "its seeds, are equal"
+                )
             if name != base and base in measured:
                 row |= _difference_columns(system, measured[base], items, samples)
                 paired = row["paired_seeds"]
@@ -239,7 +248,8 @@ def _measure(systems: _Reports, items: _Items, samples: int) -> dict[str, _Syste
 
 
 def _score_columns(system: _System, items: _Items) -> Facts:
-    value, low, high = _interval(system.values, system.draws)
+    value, *ends = _interval(system.values, system.draws)
+    low, high = np.clip(ends, items.lowest, 1)  # t of two seeds reaches far beyond
     return {
         "measure": items.measure,
         "seeds": len(system.values),
@@ -270,7 +280,7 @@ def _difference_columns(system: _System, baseline: _System, items: _Items, sampl
         # Resamples without a correlation are left out.
         pairs_std: Any = pd.Series(draws[0]).std()
         smallest = _DETECTED * pairs_std
-    if not 0 < smallest <= _LARGEST:  # equal systems, or too few pairs for any difference
+    if not 0 < smallest <= 1 - items.lowest:  # equal systems, or too few pairs for any difference
         smallest = math.nan
     numbers = [*_interval(differences, draws), seed_std, pairs_std, p_value, smallest]
     return dict(zip(_DIFFERENCE, numbers, strict=True)) | {"paired_seeds": n}

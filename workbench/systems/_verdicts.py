@@ -28,8 +28,8 @@ class SystemComparison:
             pairs, and paired_seeds, the number of seeds that it is a mean of; p_value of the paired
             permutation test, of several seeds the level at which the interval ends at 0; adjusted,
             the same after Holm's correction over the table; smallest, the true difference that is
-            detected in 80 of 100 cases, nan if it is 0 or above 2. All measures are in [-1, 1];
-            what does not exist is nan.
+            detected in 80 of 100 cases, nan if it is 0 or no difference can be as large. All
+            measures are in [-1, 1]; what does not exist is nan.
         baseline: The name of the system that all others are compared with.
         notes: Sentences on what was guessed and left out.
         scores: What was compared, which views show.
@@ -153,6 +153,8 @@ def p_text(p: float) -> str:
     # As journals write it: without the 0, which every p begins with.
     if pd.isna(p):
         return ""
+    if 0.0495 <= p < ALPHA:  # rounded it would not be below
+        return "< .05"
     return "< .001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
 
 

@@ -59,7 +59,8 @@ def read_board(folder: AnyPath, suite: str = "world-test", method: str = "") -> 
     if (Path(folder) / SHEET).is_file() or not places:
         notes.append(f"{folder} is no folder of a class: give one with a folder for each student")
     for place in places:
-        for sheet in sorted(place.rglob("answers*.csv")):  # browsers number what they save again
+        # Browsers number what they save again.
+        for sheet in sorted(filter(Path.is_file, place.rglob("answers*.csv"))):
             try:
                 # A spreadsheet may have changed the commas into semicolons, and written a mark of
                 # its encoding, or a remark beside the table.

@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -33,8 +34,9 @@ def write_page(path: AnyPath, html: str) -> Path:
     target = Path(path).expanduser()
     # Pages are shared: the user's folder is nobody else's business. What only looks like it stays,
     # a part of a word, of an address or of packed weights.
-    home = re.escape(HOME).replace(r"\\", _SEPARATOR)
-    write_text(target, re.sub(rf"(?<![\w+])(?<![\w+]/){home}(?<=\w)\b", "~", html))
+    places = {HOME, os.path.realpath(HOME)}  # on a cluster it is often a link
+    home = "|".join(re.escape(place).replace(r"\\", _SEPARATOR) for place in places)
+    write_text(target, re.sub(rf"(?<![\w+])(?<![\w+]/)(?:{home})(?<=\w)\b", "~", html))
     return target
 
 

@@ -167,6 +167,8 @@ def _relation_table(pairs: Pairs, shares: Shares, gaps: Shares) -> Any:
         is_relation = relation_of == relation
         for label, values in shares.items():
             is_ranked = is_relation & np.isfinite(values[:, 0])
+            if label in gaps:  # the baseline may lack a pair
+                is_ranked &= np.isfinite(gaps[label]).all(axis=0)
             tested = [np.nan] * 4
             if label in gaps and is_ranked.any():
                 ranked = query[is_ranked]
