@@ -38,24 +38,22 @@ _ENDINGS = (
 OWN_FILES = tuple(_ENDINGS.split())
 # What may lie beside an encoder without any influence on its vectors; every other file counts.
 _WITHOUT_INFLUENCE = re.compile(
-    r"""(.*/)?\..*  # hidden, such as .git
+    r"""(?xi) (.*/)?\..*  # hidden, such as .git
     | (onnx|openvino|coreml|checkpoint-.*|runs|logs|eval)/.*  # copies for other libraries, logs
     | (.*/)?(readme|licen[cs]e|notice)[^/]*
     | .*\.(md|rst|html|pdf|png|jpe?g|gif|svg|csv|log|onnx|h5|ot|msgpack|tflite|gguf)
     | (optimizer|scheduler|scaler|rng_state|trainer_state|training_args)[^/]*  # of a training
-    | ([^/]*_results|data_config)\.json""",
-    re.VERBOSE | re.IGNORECASE,
+    | ([^/]*_results|data_config)\.json"""
 )
 # What `Encoder.save` and the tokenizers of transformers write, with the folders of the modules of a
 # SentenceTransformer. The folder may contain anything else of the user's.
 SAVED_BY_ENCODER = re.compile(
-    r"""README\.md | model\.safetensors
+    r"""(?x) README\.md | model\.safetensors
     | (config|encoder|modules|sentence_bert_config|config_sentence_transformers)\.json
     | (tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|entity_vocab)\.json
     | (vocab|merges|dict)\.txt | bpe\.codes | chat_template\.jinja
     | (spiece|spm|spm_char|sentencepiece|sentencepiece\.bpe|tokenizer|tiktoken)\.model
-    | \d+_[A-Z]\w+ (/(config\.json|model\.safetensors))?""",
-    re.VERBOSE,
+    | \d+_[A-Z]\w+ (/(config\.json|model\.safetensors))?"""
 )
 # What an Encoder does not read, but SentenceTransformer may.
 _READ_BY_OTHERS = re.compile(

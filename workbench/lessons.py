@@ -12,11 +12,9 @@ from typing import Any
 from workbench.errors import SettingError, require_known
 from workbench.files import atomic_path, project_path
 
-_SOLUTION = re.compile(
-    r"<details>(<summary>(?:<b>)?(?:Solution|Answer).+?</details>\n*)", re.DOTALL
-)
-_PLAN = re.compile(r"<details><summary>For teachers.+?</details>\n*", re.DOTALL)
-_SOLVED = re.compile(r"```python\n(.+?)\n```|`(answer = .+?)`", re.DOTALL)
+_SOLUTION = re.compile(r"(?s)<details>(<summary>(?:<b>)?(?:Solution|Answer).+?</details>\n*)")
+_PLAN = re.compile(r"(?s)<details><summary>For teachers.+?</details>\n*")
+_SOLVED = re.compile(r"(?s)```python\n(.+?)\n```|`(answer = .+?)`")
 _CHECK = "teaching.check_answer("
 _SIGN_TEXT = """Write your name. From then on your answers and guesses are noted in `answers.csv`,
 next to this notebook; nothing is sent anywhere. If there is a `seed` above, set it to a number

@@ -49,7 +49,7 @@ def check_parameters(namespace: Facts) -> None:
     declared = injected = {}
     # papermill puts a cell that begins so after the one with the defaults.
     for cell in namespace.get("In", []):
-        assigned = dict(re.findall(r"^(\w+) = (.*)", cell, re.MULTILINE))
+        assigned = dict(re.findall(r"(?m)^(\w+) = (.*)", cell))
         if cell.startswith("# Parameters\n"):
             injected = assigned
         elif not injected:

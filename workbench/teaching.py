@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from pandas import DataFrame
 
 from workbench.errors import first_problem
 from workbench.files import fill_template, timestamp
@@ -228,9 +229,7 @@ def _note(*values: object) -> None:
             str(value).encode("utf-8", "backslashreplace").decode()  # of half a sign its number
             for value in (timestamp(), name, notebook, *values)
         ]
-        row = pd.DataFrame(
-            [[_FORMULA.sub("'", cell)[:1500] for cell in cells]], columns=SHEET_COLUMNS
-        )
+        row = DataFrame([[_FORMULA.sub("'", cell)[:1500] for cell in cells]], columns=SHEET_COLUMNS)
         try:
             # Without a buffer: one write, which does not mix with the lines of other notebooks.
             with sheet.open("ab+", 0) as file:
@@ -257,7 +256,7 @@ def _append(file: Any, line: bytes) -> None:
         raise OSError("there was room for a part of it")
 
 
-def compare_guess(guess: float | str | None, history: pd.DataFrame) -> str:
+def compare_guess(guess: float | str | None, history: DataFrame) -> str:
     """Return a sentence with the guessed and the measured gain on dev.
 
     Gains are in points of Spearman x 100, of the kept checkpoint over the start.
@@ -276,7 +275,7 @@ def compare_guess(guess: float | str | None, history: pd.DataFrame) -> str:
     )
 
 
-def recap(run: Run) -> pd.DataFrame:
+def recap(run: Run) -> DataFrame:
     """Return the numbers of a finished run before and after its training.
 
     Correlations and accuracies are x 100.
@@ -291,7 +290,7 @@ def recap(run: Run) -> pd.DataFrame:
         scores = metrics_table(run.metrics(stage)).set_index("suite").filter(_TEST)
         row = scores.stack().dropna()
         tests.append(row.set_axis(row.index.map(": ".join)))
-    table = pd.concat([dev.T.set_axis([0, 1], axis=1), pd.DataFrame(tests).T])
+    table = pd.concat([dev.T.set_axis([0, 1], axis=1), DataFrame(tests).T])
     table.columns = ["before", "after"]
     table = table.assign(change=table["after"] - table["before"]).round(2)
     table.attrs["caption"] = (
@@ -300,7 +299,7 @@ def recap(run: Run) -> pd.DataFrame:
     return table
 
 
-def _start_and_kept(history: pd.DataFrame) -> pd.DataFrame:
+def _start_and_kept(history: DataFrame) -> DataFrame:
     """Return two rows of a history: step 0, and the checkpoint that is best on dev."""
     measured = history.dropna(subset=["dev_spearman"])
     return history.loc[[measured.index[0], kept_checkpoint(history).name]]

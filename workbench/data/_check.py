@@ -7,7 +7,7 @@ from itertools import chain, combinations
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+from pandas import DataFrame
 
 from workbench.data._catalogue import CATALOGUE, TRANSFER, find_set
 from workbench.data._loading import kinds_of, load_data, local_root
@@ -21,8 +21,7 @@ from workbench.words import words_of
 
 # An empty text, spaces (also without a width), and what programs write for no value.
 _MISSING = re.compile(
-    r"[\s\u200b\ufeff]*(nan|none|null|\\n|#?n/?a|#(name|ref|value|num|null|div/0)[!?]|<na>)?\s*",
-    re.IGNORECASE,
+    r"(?i)[\s\u200b\ufeff]*(nan|none|null|\\n|#?n/?a|#(name|ref|value|num|null|div/0)[!?]|<na>)?\s*"
 )
 
 
@@ -36,7 +35,7 @@ def describe(name: str) -> Facts:
 
 def check(
     names: Iterable[str] | None = None, *, columns: Columns = None, scale: Scale = None
-) -> pd.DataFrame:
+) -> DataFrame:
     """Read data sets whole and return a row for each: name, kind, status, rows, problem.
 
     Args:
@@ -53,10 +52,10 @@ def check(
         # A task is a set for each of its splits.
         for part in TRANSFER.get(name, {"all": name}).values()
     ]
-    return pd.DataFrame(rows).astype({"rows": "Int64"})
+    return DataFrame(rows).astype({"rows": "Int64"})
 
 
-def unusable(table: pd.DataFrame) -> list[str]:
+def unusable(table: DataFrame) -> list[str]:
     """Return the problems of the sets in a table of `check` that cannot be loaded."""
     broken = table[table["status"].isin(["damaged", "refused", "missing"])]
     return broken["problem"].tolist()

@@ -25,19 +25,16 @@ _STATED_SCALE = re.compile(
 # identify the rows, as pandas and spreadsheets write it; they are facts of a row; or they are
 # larger for what is further. A range or a sign may follow ("#", "Nr.").
 NO_ROLE = re.compile(
-    r"""((.*[\W_])?((row|pair|query|question|prompt|doc|q)?(idx?|index|nr|no|number)|[dpqsu]id
+    r"""(?xi) ((.*[\W_])?((row|pair|query|question|prompt|doc|q)?(idx?|index|nr|no|number)|[dpqsu]id
         | \w*[a-z](?-i:Id))\d*
     | (row|pair|level_\d+|unnamed.*|__index_level.*)?
     | (.*[\W_])?(year|month|day|date|time(stamp)?|fold|split|seed|cluster|group|topic)
     | (.*[\W_])?(len(gth)?|count|vote|price|age|size)s?
     | (.*[\W_])?(dist(ance)?|rank(ing)?|position|error|loss(es)?|perplexity)s?
-    )(\s*\(.*\))?[\W_]*""",
-    re.IGNORECASE | re.VERBOSE,
+    )(\s*\(.*\))?[\W_]*"""
 )
 # What pandas makes of a list, of texts or of dictionaries, of a dictionary and of bytes.
-_LIST_AS_TEXT = re.compile(
-    r"""\[\s*(['"{].*['"}])?\s*\] | \{['"].*\} | b'.*' | b".*\"""", re.DOTALL | re.VERBOSE
-)
+_LIST_AS_TEXT = re.compile(r"""(?sx) \[\s*(['"{].*['"}])?\s*\] | \{['"].*\} | b'.*' | b".*\"""")
 
 
 def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:

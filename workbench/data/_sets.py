@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 
 from workbench.config import SEVEN_STS
 from workbench.data._catalogue import TRANSFER, DataSet, Kind
@@ -80,7 +81,7 @@ class Pairs(_Rows):
     sides = ("sentence1", "sentence2")
     sentence1: list[str]
     sentence2: list[str]
-    gold: np.ndarray
+    gold: ndarray
     subset: list[str] | None
     pair_id: list[str]
     score_range: tuple[float, float]
@@ -236,7 +237,7 @@ def _read_sentences(entry: DataSet, table: Table, column: str) -> list[str]:
     return [text if text.strip() else " " for text in texts]
 
 
-def _read_gold(entry: DataSet, table: Table, column: str) -> np.ndarray:
+def _read_gold(entry: DataSet, table: Table, column: str) -> ndarray:
     """Return scores as numbers, and labels as their place among the classes.
 
     The label of rows without gold is nan; anything else that is not allowed is infinite at first.
@@ -280,7 +281,7 @@ def scored_pairs(suites: Mapping[str, Pairs | TransferTask]) -> dict[str, Pairs]
     return {name: data for name, data in suites.items() if isinstance(data, Pairs)}
 
 
-def labels(data: LabelledSentences | Pairs) -> np.ndarray:
+def labels(data: LabelledSentences | Pairs) -> ndarray:
     """Return the class of each row as a whole number."""
     values = data.gold if isinstance(data, Pairs) else data.label
     return np.asarray(values, int)
@@ -310,11 +311,11 @@ def sample_queries(data: Pairs, limit: int, seed: int) -> Pairs:
     return take_rows(data, np.unique(rows), f", {how}", how)
 
 
-def draw_rows(count: int, limit: int, seed: int) -> np.ndarray:
+def draw_rows(count: int, limit: int, seed: int) -> ndarray:
     return np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
 
 
-def take_rows(data: Any, rows: np.ndarray, note: str, how: str = "", **changed: Any) -> Any:
+def take_rows(data: Any, rows: ndarray, note: str, how: str = "", **changed: Any) -> Any:
     """Return some rows with `note` in their source and `how` they were chosen in their checksum."""
     changed["source"] = data.source + note
     if how:

@@ -17,8 +17,8 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from workbench.config import unique_keys
 from workbench.errors import DataError, unknown_name
@@ -34,22 +34,20 @@ _QUOTING = 'put the field in quotes and write a quote inside it as "", or save t
 # A line of a table or a JSON object. Prose has a space after a comma, a semicolon or a bar, and
 # digits around the comma of a number.
 _TABLE_LINE = re.compile(
-    r"""^{"                     # an object
+    r"""(?x) ^{"                # an object
     | \S\s*\t\s*\S             # a tab between two texts
     | [;|]\S                    # a mark without a space after it
     | ^-?[\d.]*\s*\|            # a bar at the start, or after a number there
     | "(,\ ?|\ )"              # two texts in quotes
     | ^-?\d*\.?\d+,[^\s\d]     # a number, then a text
     | [A-Za-z.?!],[A-Za-z]      # two texts; not every script has spaces
-    | [^\s\d],-?\d*\.?\d+\s*$  # a text, then a number""",
-    re.VERBOSE,
+    | [^\s\d],-?\d*\.?\d+\s*$  # a text, then a number"""
 )
-_DECIMAL_COMMA = re.compile(r"\s*(-?\d*,?\d+(e[+-]?\d+)?|-|n/?a|nan)?\s*", re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"(?i)\s*(-?\d*,?\d+(e[+-]?\d+)?|-|n/?a|nan)?\s*")
 # May be thousands: "1,200", but not "0,125".
-_THOUSANDS = re.compile(r"\s*(-?([1-9]\d{0,2},\d{3}|\d+)|-|n/?a|nan)?\s*", re.IGNORECASE)
+_THOUSANDS = re.compile(r"(?i)\s*(-?([1-9]\d{0,2},\d{3}|\d+)|-|n/?a|nan)?\s*")
 _HEADER_LINE = re.compile(
-    r"sentences?|text|(sent\w*|text\w*|anchor|query|premise|question\w*|label|score|id)(,\w+)+",
-    re.ASCII | re.IGNORECASE,
+    r"(?ai)sentences?|text|(sent\w*|text\w*|anchor|query|premise|question\w*|label|score|id)(,\w+)+"
 )
 
 
@@ -98,13 +96,13 @@ class Table:
     def has_lists(self, *columns: str) -> bool:
         """Return whether a cell of these columns is a list."""
         cells = chain.from_iterable(self.cells.get(column, ()) for column in columns)
-        return any(isinstance(cell, (list, tuple, np.ndarray)) for cell in cells)
+        return any(isinstance(cell, (list, tuple, ndarray)) for cell in cells)
 
     def combine_lists(self, positive: str, negative: str) -> "Table":
         """Return a row for each positive with each negative, if a column holds lists of texts."""
         if not self.has_lists(positive, negative):
             return self
-        rows = pd.DataFrame(self.cells, self.lines, dtype=object)
+        rows = DataFrame(self.cells, self.lines, dtype=object)
         rows = rows.explode(positive).explode(negative)
         texts = rows[[positive, negative]].fillna("").astype(str)
         rows = rows[(texts != "").all(axis=1)]
@@ -207,7 +205,7 @@ def _read_objects(text: str, path: Path) -> Table:
                 f"{path}, line {number}: not a JSON object ({problem}); write one per line"
             ) from None
     # As objects: otherwise the label 1 becomes 1.0 if another line has none.
-    frame = pd.DataFrame([*rows.values()], dtype=object)
+    frame = DataFrame([*rows.values()], dtype=object)
     return table_of(frame, str(path), [*rows], "line")
 
 
@@ -406,7 +404,7 @@ def table_of(source: Any, where: str, lines: Any = None, unit: str = "row") -> T
     default their numbers."""
     if hasattr(source, "with_format"):
         source = _of_arrow(source.with_format("arrow")[:])
-    frame = pd.DataFrame(source)
+    frame = DataFrame(source)
     if lines is None:
         has_index = any(frame.index.names)
         # A name that occurs twice is refused below.
@@ -423,7 +421,7 @@ def table_of(source: Any, where: str, lines: Any = None, unit: str = "row") -> T
     return Table(texts, where, text_checksum(*contents), lines, unit, cells)
 
 
-def _of_arrow(table: Any) -> pd.DataFrame:
+def _of_arrow(table: Any) -> DataFrame:
     """Return an Arrow table with the names of classes, which `datasets` stores as numbers.
 
     The class -1, which is none, is "-"."""
@@ -439,7 +437,7 @@ def _of_arrow(table: Any) -> pd.DataFrame:
 
 
 def _cell_text(cell: Any) -> str:
-    return _one_line(str(cell.tolist() if isinstance(cell, np.ndarray) else cell))
+    return _one_line(str(cell.tolist() if isinstance(cell, ndarray) else cell))
 
 
 def to_number(text: str) -> float:
@@ -470,7 +468,7 @@ def write_table(path: Path, columns: Texts) -> None:
     content = table_content(columns)
     if b'"' in content:  # then all fields are in quotes, and so is a header that shows it
         content = (
-            pd.DataFrame(columns)
+            DataFrame(columns)
             .to_csv(sep="\t", index=False, quoting=csv.QUOTE_ALL, lineterminator="\n")
             .encode()
         )

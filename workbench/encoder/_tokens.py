@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Int
+from numpy import ndarray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast
@@ -17,7 +18,7 @@ from workbench.files import Facts
 
 # Sentences tokenised at a time: enough for every thread, few enough to stay in the cache.
 _CHUNK = 2048
-Rows = Sequence[int] | np.ndarray  # places of sentences
+Rows = Sequence[int] | ndarray  # places of sentences
 TokenIds = list[list[int]]  # of each text
 
 
@@ -28,9 +29,9 @@ class TokenRows:
     padding: the id of the padding token.
     """
 
-    flat: Int[np.ndarray, " tokens"]
-    starts: Int[np.ndarray, " n"]
-    lengths: Int[np.ndarray, " n"]
+    flat: Int[ndarray, " tokens"]
+    starts: Int[ndarray, " n"]
+    lengths: Int[ndarray, " n"]
     padding: int
 
     @classmethod

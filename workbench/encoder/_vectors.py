@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 from workbench.errors import EncoderError
@@ -15,7 +16,7 @@ Encode = Callable[[list[str]], Any]  # sentences -> a row of each
 
 def unit_rows(
     encode: Encode, sentence1: Sequence[str], sentence2: Sequence[str]
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[ndarray, ndarray]:
     """Return both sides of pairs as float64 [n, d] rows of length 1.
 
     Each distinct sentence is embedded once. A zero vector stays zero: its cosine with everything
@@ -36,7 +37,7 @@ def unit_rows(
     return vectors[first], vectors[second]
 
 
-def distinct_vectors(encode: Encode, *lists: Sequence[str]) -> tuple[np.ndarray, list[list[int]]]:
+def distinct_vectors(encode: Encode, *lists: Sequence[str]) -> tuple[ndarray, list[list[int]]]:
     """Return a float64 row for each distinct sentence of all lists, and each list's row numbers.
 
     Raises EncoderError unless `encode` returns one row of finite numbers per sentence.
@@ -71,7 +72,7 @@ def require_finite(rows: Tensor, source: str, content: str) -> None:
         )
 
 
-def finite_array(values: Any, source: str) -> np.ndarray:
+def finite_array(values: Any, source: str) -> ndarray:
     """Return the numbers that `source` ("encode" or "score") returned as one float64 array.
 
     values: a tensor, an array, a list, a list of tensors or a sparse matrix. Raises EncoderError

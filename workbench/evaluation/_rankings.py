@@ -4,8 +4,8 @@ A table has one row per target of a query, with the columns of `RANKING_COLUMNS`
 equal scores share an average."""
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
+from pandas import DataFrame
 
 from workbench.data import Pairs
 from workbench.metrics import average_ranks, ranking_groups
@@ -13,7 +13,7 @@ from workbench.metrics import average_ranks, ranking_groups
 RANKING_COLUMNS = ("suite", "query_id", "target_id", "query", "target", "gold", "score", "rank")
 
 
-def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> pd.DataFrame:
+def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> DataFrame:
     """Return the ranking table of one model's scores [n] of `pairs`; `suite` is the first column.
 
     Queries are those of `ranking_groups`, in order of first appearance; query_id is "q0", "q1",
@@ -31,7 +31,7 @@ def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> pd.DataFrame:
     queries = ranking_groups(pairs.sentence1, pairs.sentence2, pairs.gold)
     groups = list(queries.values())
     if not groups:
-        return pd.DataFrame(columns=list(RANKING_COLUMNS))
+        return DataFrame(columns=list(RANKING_COLUMNS))
     # One frame of all queries, not one for each: a suite can have thousands.
     sizes = [len(group.pairs) for group in groups]
     rows = np.concatenate([group.pairs for group in groups])
@@ -45,4 +45,4 @@ def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> pd.DataFrame:
         "score": values[rows],
         "rank": np.concatenate([average_ranks(-values[group.pairs]) for group in groups]),
     }
-    return pd.DataFrame(columns)
+    return DataFrame(columns)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas import DataFrame
 
 from workbench.data import Pairs
 from workbench.evaluation._rankings import RANKING_COLUMNS, ranking_table
@@ -29,10 +30,10 @@ class Report:
     """
 
     metrics: Facts
-    scores: pd.DataFrame = field(repr=False)
-    rankings: pd.DataFrame = field(repr=False)
+    scores: DataFrame = field(repr=False)
+    rankings: DataFrame = field(repr=False)
 
-    def table(self) -> pd.DataFrame:
+    def table(self) -> DataFrame:
         """Return the metrics x 100 with a row for each suite, without empty columns.
 
         Columns: suite, pairs, Spearman, KCC, NDCG, queries, classified, accuracy, F1. NDCG is the
@@ -44,12 +45,12 @@ class Report:
         return self.table().to_html(index=False, float_format="{:.2f}".format, na_rep="")
 
 
-def extract_table(source: Any, kind: str) -> pd.DataFrame:
+def extract_table(source: Any, kind: str) -> DataFrame:
     """Return the "rankings" or "scores" of a run or report, or a table as it is."""
     # Tables, runs and reports: whatever a notebook has at hand.
-    table = source if isinstance(source, pd.DataFrame) else getattr(source, kind)
+    table = source if isinstance(source, DataFrame) else getattr(source, kind)
     # A run has a method of this name, a report a table.
-    return table if isinstance(table, pd.DataFrame) else table()
+    return table if isinstance(table, DataFrame) else table()
 
 
 def report_pairs(scored: Mapping[str, tuple[Pairs, Any]], *, how: str = "all") -> Report:
@@ -77,7 +78,7 @@ def report_pairs(scored: Mapping[str, tuple[Pairs, Any]], *, how: str = "all") -
 
 def scores_table(
     suite: str, subset: Any, ids: Iterable[Any], gold: np.ndarray, predicted: np.ndarray
-) -> pd.DataFrame:
+) -> DataFrame:
     """Return the table of scores of a suite: suite, subset, pair_id (text), gold, predicted."""
     columns = {
         "suite": suite,
@@ -86,19 +87,19 @@ def scores_table(
         "gold": gold.astype(float),
         "predicted": predicted.astype(float),
     }
-    return pd.DataFrame(columns)
+    return DataFrame(columns)
 
 
-def join_rankings(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def join_rankings(tables: Sequence[DataFrame]) -> DataFrame:
     """Return the ranking tables of several suites as one."""
     # Empty tables have no column types, and would change those of the others.
     filled = [table for table in tables if len(table)]
-    return pd.concat(filled or [pd.DataFrame(columns=list(RANKING_COLUMNS))], ignore_index=True)
+    return pd.concat(filled or [DataFrame(columns=list(RANKING_COLUMNS))], ignore_index=True)
 
 
 def score_pairs(
     suite: str, pairs: Pairs, predicted: np.ndarray, how: str
-) -> tuple[Facts, pd.DataFrame]:
+) -> tuple[Facts, DataFrame]:
     gold = pairs.gold
     correlation = spearman_by_subset(gold, predicted, pairs.subset, how=how)
     if np.isnan(correlation):
@@ -120,7 +121,7 @@ def score_pairs(
     return values, ranked
 
 
-def ranking_metrics(table: pd.DataFrame) -> Facts:
+def ranking_metrics(table: DataFrame) -> Facts:
     """Return kcc, ndcg, queries and queries_with_kcc of a ranking table of one suite."""
     queries: Any = per_query_metrics(table)
     # A query whose gold or scores are all equal has no tau; it is left out of the mean and of
@@ -130,7 +131,7 @@ def ranking_metrics(table: pd.DataFrame) -> Facts:
     return {"kcc": kcc, "ndcg": ndcg, "queries": len(queries), "queries_with_kcc": defined}
 
 
-def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
+def per_query_metrics(table: DataFrame) -> DataFrame:
     """Return how well the ranking of each query keeps the order of gold.
 
     Args:
@@ -148,4 +149,4 @@ def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
         gold = group["gold"].to_numpy()
         scores = group["score"].to_numpy()
         rows.append([*names, kendall(gold, scores), ndcg(gold, scores), len(group)])
-    return pd.DataFrame(rows, columns=[*key, "kcc", "ndcg", "n"])
+    return DataFrame(rows, columns=[*key, "kcc", "ndcg", "n"])

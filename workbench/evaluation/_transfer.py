@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import nn
 from torch.nn import functional
 
@@ -28,13 +29,13 @@ _EPOCHS = 4  # between two evaluations on held rows
 _CHECKS = 51  # evaluations at most: SentEval goes on up to and with 200 epochs
 _TENACITY = 5
 _HELD = 0.05
-Rows = tuple[np.ndarray, np.ndarray]  # features [n, d], classes [n]
-Predict = Callable[[np.ndarray], np.ndarray]  # features -> the class of each row
+Rows = tuple[ndarray, ndarray]  # features [n, d], classes [n]
+Predict = Callable[[ndarray], ndarray]  # features -> the class of each row
 
 
 def classify(
     encode: Encode, task: TransferTask, classifier: Classifier = "sklearn"
-) -> tuple[Facts, np.ndarray]:
+) -> tuple[Facts, ndarray]:
     """Classify the vectors of a transfer task's sentences; for pairs |u - v| and u * v.
 
     Args:
@@ -112,7 +113,7 @@ def _splits(encode: Encode, task: TransferTask) -> Iterator[tuple[Rows, Rows, Ro
         yield rows["train"], rows["test"], rows.get("dev"), order["test"]
 
 
-def _folds(name: str, rows: Rows) -> Iterator[tuple[Rows, Rows, np.ndarray]]:
+def _folds(name: str, rows: Rows) -> Iterator[tuple[Rows, Rows, ndarray]]:
     """Yield the other rows, the rows of the fold, and their positions."""
     from sklearn.model_selection import StratifiedKFold
 
@@ -127,7 +128,7 @@ def _folds(name: str, rows: Rows) -> Iterator[tuple[Rows, Rows, np.ndarray]]:
         yield _take_rows(rows, others), _take_rows(rows, own), own
 
 
-def _take_rows(rows: Rows, which: np.ndarray) -> Rows:
+def _take_rows(rows: Rows, which: ndarray) -> Rows:
     return rows[0][which], rows[1][which]
 
 
@@ -203,5 +204,5 @@ def _train_layer(
     return kept
 
 
-def _classes(layer: nn.Linear, features: np.ndarray) -> np.ndarray:
+def _classes(layer: nn.Linear, features: ndarray) -> ndarray:
     return layer(torch.from_numpy(features).float()).argmax(dim=1).numpy()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy import ndarray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -81,7 +82,7 @@ class CoSENT(Method):
         if not self.pairwise:
             self.tokens = self.encoder.token_rows(chain.from_iterable(self.texts))
 
-    def _make_target(self, pairs: Pairs) -> np.ndarray:
+    def _make_target(self, pairs: Pairs) -> ndarray:
         if self.config.objective in ("mse", "cross_entropy"):
             return scale_labels(pairs)
         if self.config.objective == "pearson":
@@ -148,7 +149,7 @@ class CoSENT(Method):
         return named_loss(config.objective, values, scores, target)
 
 
-def scale_labels(pairs: Pairs) -> np.ndarray:
+def scale_labels(pairs: Pairs) -> ndarray:
     """Return gold over the top of its scale, in [0, 1].
 
     As published code: STS / 5, SICK / 5 (so from 0.2), NLI / 2.
@@ -162,7 +163,7 @@ def scale_labels(pairs: Pairs) -> np.ndarray:
     return pairs.gold / high
 
 
-def split_labels(pairs: Pairs, threshold: float | None) -> np.ndarray:
+def split_labels(pairs: Pairs, threshold: float | None) -> ndarray:
     """Return 1 where gold is above `threshold`, otherwise 0.
 
     None: the middle of the scale (STS 2.5, SICK 3, NLI 1).
@@ -180,7 +181,7 @@ def split_labels(pairs: Pairs, threshold: float | None) -> np.ndarray:
     return similar
 
 
-def number_classes(pairs: Pairs, graded: str) -> tuple[np.ndarray, int]:
+def number_classes(pairs: Pairs, graded: str) -> tuple[ndarray, int]:
     """Return the number of each label among the labels that occur, and how many there are.
 
     graded: What to do with labels between whole numbers: "whole" refuses them, "nearest" rounds

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from numpy import ndarray
 
 from workbench.checkpoints import published_spec
 from workbench.config import RankEncoderConfig
@@ -95,7 +95,7 @@ class RankMethod(ContrastiveMethod):
             return super().encode(sentences, batch_size, normalize_embeddings=normalize_embeddings)
         return self.mixture().encode(sentences, batch_size)
 
-    def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
+    def score(self, sentence1: list[str], sentence2: list[str]) -> ndarray:
         """Return eq. 7 for each pair."""
         if self.config.inference_weight == 0:
             return super().score(sentence1, sentence2)

@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float, Int
+from numpy import ndarray
 from torch import Tensor
 
 from workbench.data import Pairs
@@ -126,14 +126,12 @@ class RankMixture:
             blocks.append(torch.cat(parts, dim=1))
         return torch.cat(blocks)
 
-    def score(self, sentence1: Sequence[str], sentence2: Sequence[str]) -> np.ndarray:
+    def score(self, sentence1: Sequence[str], sentence2: Sequence[str]) -> ndarray:
         """Return eq. 7 for each pair, with at most a few blocks of rank vectors in memory."""
         cosine, ranked = self.parts(sentence1, sentence2)
         return self.weight * ranked + (1 - self.weight) * cosine
 
-    def parts(
-        self, sentence1: Sequence[str], sentence2: Sequence[str]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def parts(self, sentence1: Sequence[str], sentence2: Sequence[str]) -> tuple[ndarray, ndarray]:
         """Return cosine and rank similarity of each pair, for any weight."""
         # A query of many pairs is embedded and ranked once.
         distinct, sides = number_sentences(sentence1, sentence2)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy import ndarray
 from numpy.typing import ArrayLike
+from pandas import DataFrame
 
 from workbench.metrics.retrieval import RETRIEVAL
 
@@ -267,7 +267,7 @@ def _directions(vectors: ArrayLike) -> ndarray:
     return rows / np.where(lengths == 0, np.nan, lengths)
 
 
-def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
+def metrics_table(metrics: Mapping[str, Any]) -> DataFrame:
     """Return metrics.json as a table, correlations and accuracies x 100.
 
     Columns that no suite has are left out.
@@ -281,7 +281,7 @@ def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
     columns = ["suite", "pairs", "targets", "spearman", "kcc", "ndcg", *RETRIEVAL, "queries"]
     columns += ["classified", "accuracy", "f1"]
     # `filter` keeps this order and skips what no suite has.
-    table = pd.DataFrame(rows).filter(columns)
+    table = DataFrame(rows).filter(columns)
     for name in table.columns[1:]:
         if name in MEASURE_TITLES or name in RETRIEVAL:
             table[name] = 100 * table[name].astype(float)

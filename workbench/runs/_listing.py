@@ -38,9 +38,7 @@ _COMMON_NAME = re.compile(
     r"|[0-9a-f]{8,}(-s\d+)?|\d_Transformer|.*[/\\]|" + re.escape(Path(HOME).name)
 )
 # Name, sign, value; only = may have none, or an empty variable of a shell would select all runs.
-_FILTER = re.compile(
-    r"([^=<>!]+?)\s*+(=|(?:!=|<=|>=|<|>)(?=\s*\S))\s*+((?!=|[<>]\s*[\d-]).*)", re.DOTALL
-)
+_FILTER = re.compile(r"(?s)([^=<>!]+?)\s*+(=|(?:!=|<=|>=|<|>)(?=\s*\S))\s*+((?!=|[<>]\s*[\d-]).*)")
 # Methods of a series.
 _SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 

@@ -15,6 +15,7 @@ from typing import Any, NotRequired, Required
 
 import filelock
 import pandas as pd
+from pandas import DataFrame
 from pydantic import TypeAdapter, with_config
 from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12
 
@@ -287,15 +288,15 @@ class Run:
         """
         return read_json(self._unchanged(FINISHED, stage))
 
-    def scores(self, stage: str = "") -> pd.DataFrame:
+    def scores(self, stage: str = "") -> DataFrame:
         """Return suite, subset, pair_id, gold, predicted."""
         return self._table("scores.csv", stage)
 
-    def rankings(self, stage: str = "") -> pd.DataFrame:
+    def rankings(self, stage: str = "") -> DataFrame:
         """Return suite, query_id, target_id, query, target, gold, score, rank (1 = best)."""
         return self._table("rankings.csv", stage)
 
-    def history(self) -> pd.DataFrame:
+    def history(self) -> DataFrame:
         """Return step, epoch, learning_rate, loss, a column for each loss term, dev_*, seconds.
 
         Its `attrs` say whether step 0 could be kept, "keep_start".
@@ -304,7 +305,7 @@ class Run:
         table.attrs["keep_start"] = self.facts()["settings"].get("keep_start", False)
         return table
 
-    def watched(self) -> pd.DataFrame:
+    def watched(self) -> DataFrame:
         """Return step, query, target, gold, score of a few queries of dev, from step 0 on.
 
         Empty if no query of dev was watched: `training` watches the first with four to twenty
@@ -314,7 +315,7 @@ class Run:
         # If it was written, that it is missing is an error.
         if (self.path / name).is_file() or name in self.facts().get("files", {}):
             return self._table(name, "")
-        return pd.DataFrame(columns=_COLUMNS[name].split())
+        return DataFrame(columns=_COLUMNS[name].split())
 
     def record_training(self, stopped: str = "") -> None:
         """Record that training has ended, why before its last step, and checksums of its files."""
@@ -329,7 +330,7 @@ class Run:
         self.record(trained=True, stopped=stopped, files=files, contents=contents)
 
     def write_evaluation(
-        self, metrics: Facts, scores: pd.DataFrame, rankings: pd.DataFrame, stage: str = ""
+        self, metrics: Facts, scores: DataFrame, rankings: DataFrame, stage: str = ""
     ) -> None:
         """Store an evaluation; without `stage` this finishes the run."""
         folder = self.path / stage
@@ -354,7 +355,7 @@ class Run:
         if not stage:  # nothing needs the training state any more
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
-    def _table(self, name: str, stage: str) -> pd.DataFrame:
+    def _table(self, name: str, stage: str) -> DataFrame:
         return read_stored_table(self._unchanged(name, stage))
 
     def _unchanged(self, name: str, stage: str) -> Path:
@@ -444,7 +445,7 @@ def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT) -> Any:
         return kind.validate_json(path.read_bytes())
 
 
-def read_stored_table(path: Path) -> pd.DataFrame:
+def read_stored_table(path: Path) -> DataFrame:
     """Return a table of a run, such as its scores.csv.
 
     Text stays text, such as an id "007" or a sentence "nan".

@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import pandas as pd
 import yaml
+from pandas import DataFrame
 from pydantic import BaseModel, Field, TypeAdapter
 
 from workbench.config import CONFIGS, TrainingConfig, setting_text, unique_keys
@@ -303,9 +303,9 @@ class Sweep:
             left = [cell for cell in left if not paths.isdisjoint(cell.needs)]
         return stages
 
-    def table(self) -> pd.DataFrame:
+    def table(self) -> DataFrame:
         """Return cell, method, seed, state, failure (of its last start), seconds, path by cell."""
-        return pd.DataFrame(map(self.read, self.cells)).astype({"seconds": float})
+        return DataFrame(map(self.read, self.cells)).astype({"seconds": float})
 
     def summary(self) -> str:
         """Return its name and the number of cells in each state."""

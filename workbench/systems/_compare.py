@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES
@@ -62,7 +63,7 @@ class _Items(NamedTuple):
 
     kind: str
     measure: str
-    gold: np.ndarray
+    gold: ndarray
     scores: pd.DataFrame
     options: Facts
 
@@ -79,9 +80,9 @@ class _System(NamedTuple):
     """
 
     reports: list[Any]
-    scores: np.ndarray
-    values: np.ndarray
-    draws: np.ndarray
+    scores: ndarray
+    values: ndarray
+    draws: ndarray
 
 
 def compare_scores(
@@ -214,7 +215,7 @@ def _complete(table: Any) -> tuple[Any, int]:
     return common.astype(float), len(table.dropna(how="all")) - len(common)
 
 
-def _common_gold(suite: str, gold: Any) -> np.ndarray:
+def _common_gold(suite: str, gold: Any) -> ndarray:
     """Return the gold of the common pairs; raise DataError if two systems have another."""
     first = gold.iloc[:, 0]
     for (name, _), other in gold.items():
@@ -314,13 +315,13 @@ def _seeds_of(reports: list[Any]) -> list[int]:
     return [config.seed for config in configs]
 
 
-def _defined(draws: np.ndarray) -> np.ndarray:
+def _defined(draws: ndarray) -> ndarray:
     """Return the resamples that have a value of every seed, if most have; otherwise all."""
     is_defined = np.isfinite(draws).all(axis=0)
     return draws[:, is_defined] if is_defined.mean() >= 0.5 else draws
 
 
-def _interval(values: np.ndarray, draws: np.ndarray) -> Interval:
+def _interval(values: ndarray, draws: ndarray) -> Interval:
     """Return the mean with its 95% interval over seeds and pairs, or over pairs for one seed."""
     if len(values) > 1:
         return hierarchical_interval(values, _defined(draws))

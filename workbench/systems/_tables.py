@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas import DataFrame
 
 from workbench.data import (
     CATALOGUE,
@@ -36,7 +37,7 @@ from workbench.files import OWN_FILES, set_name
 from workbench.runs import AnyPath
 from workbench.systems._scores import SystemScores
 
-_ROW_ID = re.compile(r"(pair[\W_]?)?id", re.IGNORECASE)
+_ROW_ID = re.compile(r"(?i)(pair[\W_]?)?id")
 _GOLD_OR_SYSTEM = ("score", "similarity", "similarityscore", "sim")
 # The only system of a file is called by the file if its column has such a name.
 _ANY_SYSTEM = re.compile(r"score|sim(ilarity)?(score)?|pred(ict\w+)?|cos\w*|system")
@@ -106,7 +107,7 @@ def read_score_file(
             pairs = replace(pairs, name=Path(files[0]).absolute().parent.name)
     else:
         pairs = on if isinstance(on, Pairs) else load_own_pairs(on, chosen)
-        rows = pd.DataFrame({_TEXTS: list(zip(*pairs.texts, strict=True))})
+        rows = DataFrame({_TEXTS: list(zip(*pairs.texts, strict=True))})
         # A row of a file without ids has a number, which says nothing about ids elsewhere.
         usual_id = next(filter(_ROW_ID.fullmatch, pairs.extra), "")
         own_ids = pairs.extra.get(chosen.get("id", ""), pairs.extra.get(usual_id))
@@ -129,11 +130,11 @@ def read_score_file(
     return SystemScores(reports, {pairs.name: pairs}, notes)
 
 
-def _read_rows(path: AnyPath, chosen: Any, *, has_gold: bool) -> pd.DataFrame:
+def _read_rows(path: AnyPath, chosen: Any, *, has_gold: bool) -> DataFrame:
     """Return _ID, _TEXTS and _GOLD of a file, those that it has, and a column for each system."""
     # A path that is no name of a set is refused if it is no table.
     table: Any = read_own(Path(path).absolute())
-    cells = pd.DataFrame(table.columns)
+    cells = DataFrame(table.columns)
     numbers: Any = cells.map(to_number)
     is_wrong: Any = numbers.isna() & (cells != "")
     own_id = chosen.pop("id", next(filter(_ROW_ID.fullmatch, cells), ""))
@@ -193,7 +194,7 @@ def _plain_ids(ids: list[str], where: str) -> pd.Series:
     return plain
 
 
-def _join_table(rows: pd.DataFrame, table: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+def _join_table(rows: DataFrame, table: DataFrame, notes: list[str]) -> DataFrame:
     """Return rows with the scores that the rows of another file have for them."""
     path = table.attrs["path"]
     shared = [key for key in _KEYS if key in rows and key in table]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
+from pandas import DataFrame
 from torch import nn
 
 from workbench.data import Pairs
@@ -39,7 +39,7 @@ def fit(
     run: Run | None = None,
     callbacks: Sequence[Listener] = (),
     quiet: bool = False,
-) -> pd.DataFrame:
+) -> DataFrame:
     """Train `method` on `data` and return the history, one row per logged step.
 
     Args:
@@ -129,7 +129,7 @@ def _fit_here(
     callbacks: Sequence[Listener],
     *,
     quiet: bool,
-) -> pd.DataFrame:
+) -> DataFrame:
     """Train in this process, which may be one of several."""
     config = method.config
     device = method.encoder.device
@@ -186,7 +186,7 @@ def _fit_here(
         if saved_run:
             saved_run.record_training(stopped)
         method.eval()
-        history = pd.DataFrame(record.rows)
+        history = DataFrame(record.rows)
         history.attrs["keep_start"] = config.keep_start
         return history
 

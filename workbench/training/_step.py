@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -80,6 +81,7 @@ class GraphRecorder(Recorder):
         outer.wait_stream(self._stream)
 
 
+@dataclass
 class TrainingStep:
     """Takes the steps of a training.
 
@@ -89,28 +91,13 @@ class TrainingStep:
     `MOST_SIGNATURES` is never recorded.
     """
 
-    def __init__(
-        self,
-        method: Method,
-        model: nn.Module,
-        plan: Plan,
-        state: State,
-        recorder: Recorder | None = None,
-    ) -> None:
-        """Prepare steps.
+    method: Method  # makes the batches
+    model: nn.Module  # returns their loss terms: the method, or what shares it among processes
+    plan: Plan  # rows, learning rate and seed of each step
+    state: State  # optimizer, and scaler of losses
+    recorder: Recorder | None = None  # None: every step runs as it is
 
-        Args:
-            method: Makes the batches.
-            model: Returns their loss terms: the method, or what shares it among processes.
-            plan: Rows, learning rate and seed of each step.
-            state: Optimizer, and scaler of losses.
-            recorder: None: every step runs as it is.
-        """
-        self.method = method
-        self.model = model
-        self.plan = plan
-        self.state = state
-        self.recorder = recorder
+    def __post_init__(self) -> None:
         self._taken = Counter()  # signature -> steps
         self._replays = {}  # signature -> the batch that a recorded step reads, and its replay
         self._has_warned = False

@@ -16,11 +16,6 @@ from workbench.views._style import HERE, inlined, problem_html, render
 STYLE_SHEET = render("styles.css")
 
 
-def _synced(trait: Any) -> Any:
-    # The browser and the kernel share its value.
-    return trait.tag(sync=True)
-
-
 class TableWidget(anywidget.AnyWidget):
     """The rows of a data frame, which a browser sorts, searches and limits.
 
@@ -32,19 +27,19 @@ class TableWidget(anywidget.AnyWidget):
 
     _esm = HERE / "table.js"
     _css = STYLE_SHEET
-    label = _synced(traitlets.Unicode("rows"))
-    note = _synced(traitlets.Unicode())  # follows the number of listed rows
-    columns = _synced(traitlets.List())
-    data = _synced(traitlets.Dict())
-    extra = _synced(traitlets.Dict())  # columns that change, such as the values of an order
-    search = _synced(traitlets.Unicode())
-    sort = _synced(traitlets.List(default_value=["", False]))
-    limits = _synced(traitlets.Dict())
-    chosen = _synced(traitlets.Int(-1))
-    ticks = _synced(traitlets.Bool())
-    stars = _synced(traitlets.Bool())
-    ticked = _synced(traitlets.List())
-    height = _synced(traitlets.Int(420))
+    label = traitlets.Unicode("rows")
+    note = traitlets.Unicode()  # follows the number of listed rows
+    columns = traitlets.List()
+    data = traitlets.Dict()
+    extra = traitlets.Dict()  # columns that change, such as the values of an order
+    search = traitlets.Unicode()
+    sort = traitlets.List(default_value=["", False])
+    limits = traitlets.Dict()
+    chosen = traitlets.Int(-1)
+    ticks = traitlets.Bool()
+    stars = traitlets.Bool()
+    ticked = traitlets.List()
+    height = traitlets.Int(420)
 
     def set_rows(self, frame: pd.DataFrame, columns: list[Facts]) -> None:
         """Replace all rows.
@@ -113,13 +108,19 @@ class Panel(anywidget.AnyWidget):
 
     _esm = HERE / "panel.js"
     _css = STYLE_SHEET
-    html = _synced(traitlets.Unicode())
-    scrolls = _synced(traitlets.Bool())  # whether new content is scrolled into sight
+    html = traitlets.Unicode()
+    scrolls = traitlets.Bool()  # whether new content is scrolled into sight
 
     def __init__(self, pressed: Callable[[str], None] | None = None, **traits: Any) -> None:
         super().__init__(**traits)
         if pressed:
             self.on_msg(lambda _, content, __: pressed(content))
+
+
+# The browser and the kernel share the value of each trait.
+for _widget in (TableWidget, Panel):
+    for _trait in _widget.class_own_traits().values():
+        _trait.tag(sync=True)
 
 
 class View(ipywidgets.VBox):

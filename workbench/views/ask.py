@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from pandas import DataFrame
 
 from workbench.errors import DataError
 from workbench.files import AnyPath
@@ -71,7 +71,7 @@ class Ask(TypedView):
         super().__init__(fields)
 
     @property
-    def selected(self) -> pd.DataFrame:
+    def selected(self) -> DataFrame:
         """Return each target with rank and score by label, the best first."""
         return self._view(self._encoders).table.reset_index(drop=True)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+from pandas import DataFrame
 
 from workbench.errors import DataError, first_problem
 from workbench.files import AnyPath
@@ -24,9 +25,9 @@ _ONE_EXERCISE = ["folder", "name", "exercise"]  # of a student
 class Board(NamedTuple):
     """Answers by student and exercise, the last wrong ones, runs as they ended, what is missing."""
 
-    answers: pd.DataFrame
-    wrong: pd.DataFrame
-    runs: pd.DataFrame
+    answers: DataFrame
+    wrong: DataFrame
+    runs: DataFrame
     notes: list[str]
 
 
@@ -52,8 +53,8 @@ def read_board(folder: AnyPath, suite: str = "world-test", method: str = "") -> 
     Example:
         read_board("class").answers
     """
-    sheets = [pd.DataFrame(columns=["folder", *SHEET_COLUMNS])]
-    runs = [pd.DataFrame(columns=["student", "method", "settings", "seed", "ended", "spearman"])]
+    sheets = [DataFrame(columns=["folder", *SHEET_COLUMNS])]
+    runs = [DataFrame(columns=["student", "method", "settings", "seed", "ended", "spearman"])]
     notes = []
     places = sorted(filter(Path.is_dir, Path(folder).iterdir()))
     if (Path(folder) / SHEET).is_file() or not places:
@@ -112,7 +113,7 @@ def read_board(folder: AnyPath, suite: str = "world-test", method: str = "") -> 
     return Board(_states(answers), _last_wrong(answers), _so_far(scored), notes)
 
 
-def _last_wrong(answers: Any) -> pd.DataFrame:
+def _last_wrong(answers: Any) -> DataFrame:
     """Return the last answer of each student to each exercise that was never right."""
     best = answers.groupby(_ONE_EXERCISE)["right"].transform("max")
     # Texts in this order: "" of a guess, "0", "1".
@@ -121,7 +122,7 @@ def _last_wrong(answers: Any) -> pd.DataFrame:
     return columns.sort_values("exercise", kind="stable", ignore_index=True)
 
 
-def _states(answers: Any) -> pd.DataFrame:
+def _states(answers: Any) -> DataFrame:
     """Return the state of each exercise by student."""
     gains: Any = pd.to_numeric(answers["gain"], errors="coerce")
     guesses: Any = pd.to_numeric(answers["answer"], errors="coerce")
@@ -141,7 +142,7 @@ def _describe_tries(marks: Any) -> str:
     return f"✗ try {len(tries)}" if tries[-1] == "0" else tries[-1]
 
 
-def _so_far(runs: Any) -> pd.DataFrame:
+def _so_far(runs: Any) -> DataFrame:
     """Return the runs of one setting with the interval up to each; they are in their order."""
     settings = runs["method"] + " " + runs["settings"]
     usual = settings[settings.isin(settings.mode())]
@@ -152,7 +153,7 @@ def _so_far(runs: Any) -> pd.DataFrame:
     scores = 100 * table["spearman"].astype(float)
     intervals = [seed_interval(scores[: count + 1]) for count in table.index]
     table = table[["student", "settings", "seed"]].assign(score=scores)
-    return table.join(pd.DataFrame(intervals, columns=["mean", "low", "high"]))
+    return table.join(DataFrame(intervals, columns=["mean", "low", "high"]))
 
 
 def board_page(path: AnyPath, board: Board) -> Path:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+from pandas import DataFrame
 
 from workbench.errors import SettingError, require_known
 from workbench.evaluation import RANKING_COLUMNS, Report
@@ -36,7 +36,7 @@ class _StartReport(Report):
 
 
 def compare_runs(
-    runs: pd.DataFrame, suites: Sequence[str] | str, baseline: str = "", *, samples: int = 1000
+    runs: DataFrame, suites: Sequence[str] | str, baseline: str = "", *, samples: int = 1000
 ) -> SystemComparison:
     """Compare the labels of finished runs on suites; the seeds of a label are one system.
 
@@ -58,13 +58,13 @@ def compare_runs(
     """
     scores, name = systems_of_runs(runs, baseline)
     if not scores.reports:
-        nothing = pd.DataFrame(columns=_COLUMNS)
+        nothing = DataFrame(columns=_COLUMNS)
         return SystemComparison(nothing, name, scores, [])
     names = [suites] if isinstance(suites, str) else suites
     return compare_scores(scores, baseline=name, suites=[*map(set_name, names)], samples=samples)
 
 
-def systems_of_runs(runs: pd.DataFrame, baseline: str) -> tuple[SystemScores, str]:
+def systems_of_runs(runs: DataFrame, baseline: str) -> tuple[SystemScores, str]:
     """Return the runs of each label as a system, and the name of the baseline.
 
     The arguments are those of `compare_runs`.
@@ -88,7 +88,7 @@ def systems_of_runs(runs: pd.DataFrame, baseline: str) -> tuple[SystemScores, st
     return SystemScores(systems), name
 
 
-def smallest_differences(row: Mapping[str, Any]) -> pd.DataFrame:
+def smallest_differences(row: Mapping[str, Any]) -> DataFrame:
     """Return the smallest detectable differences by number of pairs (index) and of seeds (columns).
 
     A 95% interval (`hierarchical_interval`) is without 0 in 80 of 100 cases if the true difference
@@ -108,7 +108,7 @@ def smallest_differences(row: Mapping[str, Any]) -> pd.DataFrame:
         rows[round(times * row["pairs"])] = {
             n: smallest_difference(row["seed_std"], n, pairs_std=pairs_std) for n in range(2, 11)
         }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("pairs")
+    return DataFrame.from_dict(rows, orient="index").rename_axis("pairs")
 
 
 def compare_with_start(run: Run) -> str:
@@ -135,7 +135,7 @@ def compare_with_start(run: Run) -> str:
     return f"{verdict} {advice}".strip()
 
 
-def _starts(runs: pd.DataFrame) -> list[_StartReport]:
+def _starts(runs: DataFrame) -> list[_StartReport]:
     """Return the encoder before training of each seed."""
     stored = runs.loc[[Run(path).has(BEFORE) for path in runs["path"]]]
     # Another device changes the last digits of a score.
@@ -151,5 +151,5 @@ def _starts(runs: pd.DataFrame) -> list[_StartReport]:
 
 def _read_start(run: Run) -> _StartReport:
     # What runs were scored on has pairs, so that their rankings need not be read.
-    rankings = pd.DataFrame(columns=RANKING_COLUMNS)
+    rankings = DataFrame(columns=RANKING_COLUMNS)
     return _StartReport(run.metrics(BEFORE), run.scores(BEFORE), rankings, run.config)

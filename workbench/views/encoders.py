@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
@@ -65,10 +66,10 @@ class WordOverlap:
         # Hashing needs no fit, so a new sentence costs only itself.
         self._words = hashing.transform
 
-    def encode(self, sentences: Strings) -> np.ndarray:
+    def encode(self, sentences: Strings) -> ndarray:
         return self._words(sentences).toarray()
 
-    def score(self, sentence1: Strings, sentence2: Strings) -> np.ndarray:
+    def score(self, sentence1: Strings, sentence2: Strings) -> ndarray:
         # Rows have length 1, so the sum of products is the cosine.
         common = self._words(sentence1).multiply(self._words(sentence2))
         # Rounded: equal cosines of texts of other lengths would differ in the last bit.
@@ -105,7 +106,7 @@ class CachedEncoder:
             return encoder
         return load_baseline(BaselineConfig(encoder=str(encoder), precision="fp32"))
 
-    def __call__(self, sentences: Strings) -> np.ndarray:
+    def __call__(self, sentences: Strings) -> ndarray:
         """Return [n, d], float64."""
         from workbench.encoder import unit_rows
 
@@ -118,14 +119,14 @@ class CachedEncoder:
             self._rows.update(zip(new, rows, strict=True))
         return np.stack([self._rows[sentence] for sentence in sentences])
 
-    def cosines(self, first: Strings, second: Strings) -> np.ndarray:
+    def cosines(self, first: Strings, second: Strings) -> ndarray:
         """Return the cosine of each pair of sentences, [n]."""
         # In sparse rows: 8,192 columns of 10,000 targets are 655 MB.
         if isinstance(self.model, WordOverlap):
             return self.model.score(first, second)
         return np.einsum("nd,nd->n", self(first), self(second))
 
-    def leads(self, texts: Sequence[Strings]) -> np.ndarray:
+    def leads(self, texts: Sequence[Strings]) -> ndarray:
         """Return the cosine of each query and target, minus that of its second target, if any."""
         query, target, *other = zip(*texts, strict=True)
         # Above 0: the first target is nearer to the query than the second.

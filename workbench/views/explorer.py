@@ -9,7 +9,7 @@ from typing import Any
 
 import ipywidgets
 import numpy as np
-import pandas as pd
+from pandas import DataFrame
 
 from workbench.files import AnyPath, Facts
 from workbench.views._style import render, shortened
@@ -60,7 +60,7 @@ class Explorer(View):
     title: str
     labels: list[str]
     ids: list[Any]
-    frame: pd.DataFrame
+    frame: DataFrame
     columns: list[Facts]
     note = ""
     first_order = "disagreement"
@@ -266,10 +266,10 @@ class RankingExplorer(Explorer):
         return [self.suite.view(self.ids[row])]
 
     @property
-    def selected(self) -> pd.DataFrame:
+    def selected(self) -> DataFrame:
         """Return the chosen query's targets by letter, with gold, ranks and scores.
 
         Empty if there is no query."""
         if self.chosen is None:
-            return pd.DataFrame()
+            return DataFrame()
         return self.suite.view(self.chosen).table

@@ -1,6 +1,7 @@
 """Figures of tables, by plotly: pure functions without torch or widgets."""
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise
 from typing import Any
@@ -15,11 +16,13 @@ from plotly.subplots import make_subplots
 from workbench.files import set_name
 from workbench.systems import SystemComparison
 from workbench.views._plot import COLOURS, WIDEST, laid_out, plain, tick_names, wrapped
-from workbench.views._style import GREY
+from workbench.views._style import GREY, read_part
 
 Tables = Mapping[str, pd.DataFrame]  # by label
 # Columns of a history that are no loss terms.
 _NO_TERM = re.compile("step|epoch|learning_rate|loss|seconds|(dev|observed)_.*")
+# What stays the same whatever the data are: arguments of plotly.
+_PARTS = tomllib.loads(read_part("figures.toml"))
 _TERM_DASHES = ["dot", "dash", "dashdot", "longdash"]
 
 
@@ -53,12 +56,9 @@ def training_curve(histories: Tables, *, terms: bool = False) -> Figure:
             figure.add_scatter(
                 x=best["step"],
                 y=100 * best["dev_spearman"],
-                marker_symbol="circle-open",
-                marker_size=16,
                 marker_color=colour,
-                marker_line_width=2,
                 name=f"{name}: kept",
-                mode="markers",
+                **_PARTS["kept"],
             )
         # Loss and dev are measured at different steps: each curve skips the rows of the other.
         losses = history.dropna(subset=["loss"])
@@ -73,22 +73,11 @@ def training_curve(histories: Tables, *, terms: bool = False) -> Figure:
                 x=losses["step"],
                 y=losses[column],
                 name=f"{name}: {term}",
-                mode="lines",
                 line_color=colour,
                 line_dash=dash,
-                line_width=1.5,
-                secondary_y=True,
+                **_PARTS["loss"],
             )
-    return laid_out(
-        figure,
-        "Dev Spearman and training loss",
-        legend_orientation="h",
-        legend_y=-0.25,
-        xaxis_title="training step",
-        yaxis_title="Spearman on dev x 100",
-        yaxis2_title="training loss",
-        yaxis2_tickmode="auto",  # aligned with the left ones its ticks are crooked numbers
-    )
+    return laid_out(figure, **_PARTS["curve"])
 
 
 def alignment_uniformity_path(histories: Tables) -> Figure:
@@ -120,14 +109,7 @@ def alignment_uniformity_path(histories: Tables) -> Figure:
         color_discrete_sequence=COLOURS,
     )
     figure.update_traces(textposition="top center", textfont_color=GREY, cliponaxis=False)
-    return laid_out(
-        figure,
-        "Alignment and uniformity on dev; lower left is better",
-        xaxis_title="uniformity (log of a mean; smaller: more spread out)",
-        yaxis_title="alignment (mean squared distance)",
-        legend_title="",
-        showlegend=len(histories) > 1,
-    )
+    return laid_out(figure, **_PARTS["path"], showlegend=len(histories) > 1)
 
 
 def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) -> Figure:
@@ -146,19 +128,9 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
         np.stack([*matrices.values()]),
         x=numbers,
         y=[f"{number}: {name}" for number, name in zip(numbers, names, strict=True)],
-        facet_col=0,
-        facet_col_spacing=0.04,
-        aspect="auto",
-        # No darker than black text on it can be read.
-        color_continuous_scale=["#f7fbff", "#4292c6"],
+        **_PARTS["heatmap"],
     )
-    figure.update_traces(
-        xgap=2,
-        ygap=2,
-        texttemplate="%{z:.2f}",
-        textfont_color="#1a1a1a",
-        hovertemplate="%{y}, column %{x}: %{z:.3f}<extra></extra>",
-    )
+    figure.update_traces(**_PARTS["cells"])
     for note, title in zip(figure.layout.annotations, matrices, strict=True):
         note.text = wrapped(title, 32)
     # Columns are numbers from 1, rows are names, whose places count from 0.
@@ -169,14 +141,10 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
             y0=number - 1.5,
             y1=number - 0.5,
             line_color=COLOURS[1],
-            line_width=3,
-            fillcolor="rgba(0,0,0,0)",
-            opacity=1,
-            row="all",
-            col="all",
+            **_PARTS["frame"],
         )
     figure.update_xaxes(tickvals=numbers, showline=False, ticks="")
-    figure.update_yaxes(showline=False, ticks="", automargin=True)
+    figure.update_yaxes(**_PARTS["rows"])
     return laid_out(
         figure,
         "",
@@ -233,7 +201,7 @@ def cosine_by_gold(scores: Tables, suite: str | None = None, *, score: str = "co
         color_discrete_sequence=COLOURS,
         points=False,
     )
-    figure.update_traces(meanline_visible=True, spanmode="hard", line_width=1)
+    figure.update_traces(**_PARTS["violins"])
     # Each violin is as wide as the space of its label allows, whatever the others' densities.
     figure.for_each_trace(lambda trace: trace.update(scalegroup=trace.name))
     return laid_out(
@@ -277,13 +245,10 @@ def sentence_map(
             x=points[:, 0],
             y=points[:, 1],
             text=texts,
-            mode="markers",
             marker_size=size,
             marker_color=colours,
-            marker_coloraxis="coloraxis",
-            hovertemplate="%{text}<extra></extra>",
-            row=1,
             col=column,
+            **_PARTS["points"],
         )
     figure.update_xaxes(visible=False, matches="x")
     figure.update_yaxes(visible=False, matches="y")
@@ -325,14 +290,7 @@ def score_intervals(compared: SystemComparison) -> Figure:
         color_discrete_sequence=COLOURS,
     )
     figure.update_traces(marker_size=8, hovertemplate="%{y}: %{x:.2f}<extra></extra>")
-    return laid_out(
-        figure,
-        "Scores with 95% intervals",
-        height=140 + 35 * len(table),
-        xaxis_title="score x 100",
-        yaxis_title="",
-        yaxis_automargin=True,
-    )
+    return laid_out(figure, **_PARTS["intervals"], height=140 + 35 * len(table))
 
 
 def narrowing_interval(runs: pd.DataFrame) -> Figure:
@@ -343,7 +301,7 @@ def narrowing_interval(runs: pd.DataFrame) -> Figure:
     """
     names = tick_names(runs["student"] + ", seed " + runs["seed"].astype(str))
     figure = Figure()
-    figure.add_scatter(x=names, y=runs["score"], mode="markers", name="score", marker_size=10)
+    figure.add_scatter(x=names, y=runs["score"], **_PARTS["scores"])
     figure.add_scatter(
         x=names,
         y=runs["mean"],

@@ -17,6 +17,7 @@ import plotly.graph_objects as go
 import plotly.io as pio
 from IPython.core.getipython import get_ipython
 from IPython.display import HTML, display
+from pandas import DataFrame
 from pandas.api.types import is_numeric_dtype
 
 from workbench.errors import DataError, RunError, first_problem
@@ -63,7 +64,7 @@ def show_tables() -> None:
     # Outside of IPython, as in a test of a notebook's code, tables are printed as usual.
     shell: Any = get_ipython()
     if shell:
-        shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, table_html)
+        shell.display_formatter.formatters["text/html"].for_type(DataFrame, table_html)
 
 
 def projector(theme: str = "auto") -> Panel:
@@ -82,7 +83,7 @@ def projector(theme: str = "auto") -> Panel:
     return Panel(html=render("projector.html", theme=theme))
 
 
-def table_html(table: pd.DataFrame) -> str:
+def table_html(table: DataFrame) -> str:
     """Return the table as HTML, of more than 200 rows the two ends.
 
     An index with a name is a column."""
@@ -120,7 +121,7 @@ def _text_cell(value: Any) -> str:
     return f'<div dir="auto" style="text-align:left;{room}">{escape(text)}</div>'
 
 
-def score_table(evaluations: Mapping[str, Any]) -> pd.DataFrame:
+def score_table(evaluations: Mapping[str, Any]) -> DataFrame:
     """Return suite, Spearman, KCC and NDCG x 100 of evaluations, a row for each label and suite.
 
     Args:
@@ -133,7 +134,7 @@ def score_table(evaluations: Mapping[str, Any]) -> pd.DataFrame:
     return pd.concat(tables).droplevel(1).round(2)
 
 
-def dev_table(history: pd.DataFrame, *columns: str) -> pd.DataFrame:
+def dev_table(history: DataFrame, *columns: str) -> DataFrame:
     """Return a row for each measurement of dev: step, loss, `columns`, Spearman x 100, seconds.
 
     Example:
@@ -238,7 +239,7 @@ class LiveCurve:
         if not self._rows:
             # A figure without data would be an empty place.
             return {"text/html": "", "text/plain": ""}
-        rows = pd.DataFrame(self._rows)
+        rows = DataFrame(self._rows)
         rows.attrs["keep_start"] = self._keeps_start
         figure = training_curve({self.label: rows}, terms=True)
         losses = rows.filter(["loss"]).count().sum()

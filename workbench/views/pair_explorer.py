@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from pandas import DataFrame
 
 from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
@@ -94,12 +94,12 @@ class PairExplorer(Explorer):
         self._partners = partners
 
     @property
-    def selected(self) -> pd.DataFrame:
+    def selected(self) -> DataFrame:
         """Return the listed pairs, in their order: rows of `table`."""
         return self.table.iloc[self.grid.listed]
 
     @property
-    def marked(self) -> pd.DataFrame:
+    def marked(self) -> DataFrame:
         """Return the pairs with a star, in the order of the data: rows of `table`."""
         return self.table.iloc[self.grid.ticked]
 
@@ -179,7 +179,7 @@ class PairExplorer(Explorer):
         return QueryView.from_scores(sentence, targets, gold, scores, self._suite, remarks=shown)
 
 
-def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
+def pair_table(scores: Sources, pairs: Pairs) -> DataFrame:
     """Return every pair of a suite with its rank among all pairs under each label.
 
     Args:
@@ -204,7 +204,7 @@ def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
         for label, source in scores.items()
     }
     # Ranks are comparable only among the same pairs.
-    scored = pd.DataFrame(aligned).dropna()
+    scored = DataFrame(aligned).dropna()
     if scored.empty:
         raise ValueError(
             f"no pair of {suite} was scored by all of {', '.join(aligned)}; score them on one set"
@@ -216,7 +216,7 @@ def pair_table(scores: Sources, pairs: Pairs) -> pd.DataFrame:
         "sentence2": pairs.sentence2,
         "gold": pairs.gold,
     }
-    table = pd.DataFrame(columns).loc[scored.index]
+    table = DataFrame(columns).loc[scored.index]
     words = [table[side].map(words_of) for side in _SIDES]
     overlaps = []
     for one, two in zip(*words, strict=True):

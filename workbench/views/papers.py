@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from IPython.display import HTML, display
+from pandas import DataFrame
 
 from workbench.config import RUN_CONFIGS, BaselineConfig, TrainingConfig, setting_text
 from workbench.data import describe
@@ -67,7 +68,7 @@ def _heading(paper: str, table: str) -> str:
 
 
 @cache
-def published_table(paper: str, table: str) -> pd.DataFrame:
+def published_table(paper: str, table: str) -> DataFrame:
     """Return the values of a table in the paper's order; a published deviation follows its mean.
 
     Returns:
@@ -86,7 +87,7 @@ def published_table(paper: str, table: str) -> pd.DataFrame:
 
 
 @cache
-def _published_values(paper: str) -> pd.DataFrame:
+def _published_values(paper: str) -> DataFrame:
     file = project_path("data") / "published" / f"{paper}.csv"
     # As text: 80.10 is published, not 80.1.
     return pd.read_csv(file, dtype=str, keep_default_na=False)
@@ -131,7 +132,7 @@ def commands(configs: Iterable[Config]) -> str:
 
 def paper_table(
     paper: str, table: int | str, runs: Runs, *, profile: str = "paper", suite: str = ""
-) -> pd.DataFrame:
+) -> DataFrame:
     """Return a table of a paper: below each row that has a command the values measured here.
 
     They are empty without a run. A size or a setting has ours below it, with ≠ if it is another.
@@ -163,7 +164,7 @@ def paper_table(
     return rows
 
 
-def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
+def _paper_rows(values: DataFrame, runs: Runs) -> DataFrame:
     """Return two rows for each row of the paper: published, and here."""
     lines = {}
     measured = []
@@ -191,12 +192,12 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
             if not empty:
                 averages = of_row.loc[of_row["task"] == "row average", "column"]
                 here |= dict.fromkeys(averages, format_spread([np.mean(means)], 1))
-    table = pd.DataFrame(lines, index=[*values["column"].unique(), "command"]).T
+    table = DataFrame(lines, index=[*values["column"].unique(), "command"]).T
     table.attrs["measured"] = measured
     return table.astype(object).fillna("")
 
 
-def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
+def _demo_rows(values: DataFrame, runs: Runs, suite: str) -> DataFrame:
     """Return a row for each method: its published lead value, and the scores of its runs.
 
     Columns: published | dev | the suite | KCC | NDCG | seeds | command."""
@@ -207,7 +208,7 @@ def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
         of_seeds = runs.get(settings_key(config), ())
         row = {f"published, {value.task}": value.value}
         metrics = [(read_or_warn(run.path, Run.metrics) or {}).get(suite, {}) for run in of_seeds]
-        scores = pd.DataFrame(metrics, columns=["spearman", "kcc", "ndcg"], dtype=float)
+        scores = DataFrame(metrics, columns=["spearman", "kcc", "ndcg"], dtype=float)
         scores.insert(0, "dev", [read_or_warn(run.path, read_dev) for run in of_seeds])
         scores.columns = ["dev", suite, "KCC", "NDCG"]
         row |= {name: format_spread(numbers.dropna()) for name, numbers in scores.items()}
@@ -215,12 +216,12 @@ def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
         row["seeds"] = len(of_seeds)
         row["command"] = "" if of_seeds else commands([config])
         rows[value.method] = row
-    table = pd.DataFrame.from_dict(rows, orient="index")
+    table = DataFrame.from_dict(rows, orient="index")
     table.attrs["measured"] = [name for name, row in rows.items() if row["seeds"]]
     return table
 
 
-def show_measured(*tables: pd.DataFrame) -> None:
+def show_measured(*tables: DataFrame) -> None:
     """Display the rows of tables that have a run; fold the whole tables, with their commands.
 
     Args:

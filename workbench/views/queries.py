@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 
 from workbench.errors import DataError, WorkbenchError
 from workbench.evaluation import extract_table
@@ -22,7 +23,7 @@ from workbench.views._style import letters
 
 # label -> a table of rankings or of scores, a `Run` or a `Report`
 Sources = Mapping[str, Any]
-Arrays = dict[str, np.ndarray]  # by label
+Arrays = dict[str, ndarray]  # by label
 _MANY = 20  # targets, above which measures of retrieval are shown
 _TARGET = ["query_id", "target_id", "query", "target", "gold"]
 
@@ -47,8 +48,8 @@ class QueryView:
         cls,
         query: str,
         targets: list[str],
-        gold: np.ndarray | None,
-        scores: Mapping[str, np.ndarray],
+        gold: ndarray | None,
+        scores: Mapping[str, ndarray],
         place: str = "",
         *,
         remarks: Sequence[str] = (),
@@ -87,7 +88,7 @@ class QueryView:
         return cls(query, table, place)
 
     @property
-    def gold(self) -> np.ndarray | None:
+    def gold(self) -> ndarray | None:
         """Return gold of each target, None if there is none."""
         return self.table["gold"].to_numpy() if "gold" in self.table else None
 
@@ -163,7 +164,7 @@ class SuiteRankings:
         rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
         self.rows = dict(zip(queries, rows, strict=True))
 
-    def _aligned_scores(self, label: str, part: pd.DataFrame) -> np.ndarray:
+    def _aligned_scores(self, label: str, part: pd.DataFrame) -> ndarray:
         """Return the scores of one label in the order of `table`."""
         # As a rule they are in this order, and a merge takes seconds.
         if part[_TARGET].equals(self.table):
@@ -198,7 +199,7 @@ class SuiteRankings:
                 view = replace(view, measures={name: found[name].tolist() for name in RETRIEVAL})
         return view
 
-    def distances(self, a: str, b: str | None = None) -> np.ndarray:
+    def distances(self, a: str, b: str | None = None) -> ndarray:
         """Return 1 - tau-b of each query between the scores of a and b, by default gold.
 
         It is nan if one of them ties all targets.
@@ -209,7 +210,7 @@ class SuiteRankings:
         return 1 - np.array(taus)
 
 
-def rank_displacement(ranks: np.ndarray, reference: np.ndarray) -> np.ndarray:
+def rank_displacement(ranks: ndarray, reference: ndarray) -> ndarray:
     """Return by how many places [n] `ranks` differ from a reference: above 0 is nearer.
 
     Any place within a tie of the reference counts as equal.

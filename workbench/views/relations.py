@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
+from pandas import DataFrame
 
 from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError, require_known
@@ -34,11 +36,11 @@ _COLUMNS = [
 ]
 _FLIPS = 10_000  # of the test over queries
 _RESAMPLES = 2_000  # of the queries, for the interval
-Shares = dict[str, np.ndarray]  # label -> `ranked_right`
+Shares = dict[str, ndarray]  # label -> `ranked_right`
 _SHOWN = 100  # targets behind a cell
 
 
-def ranked_right(pairs: Pairs, scores: np.ndarray) -> np.ndarray:
+def ranked_right(pairs: Pairs, scores: ndarray) -> ndarray:
     """Return for each target the share of its query's others that it is ranked right against.
 
     Equal scores count half.
@@ -58,19 +60,19 @@ def ranked_right(pairs: Pairs, scores: np.ndarray) -> np.ndarray:
         # 1, 0, and a half for equal scores; nan without a score.
         right = (1 + agreement) / 2
         for column, is_compared in enumerate((order != 0, order < 0, order > 0)):
-            compared = pd.DataFrame(np.where(is_compared, right, np.nan))
+            compared = DataFrame(np.where(is_compared, right, np.nan))
             # The mean of pandas leaves nan out, and warns of no row that has nothing else.
             shares[rows, column] = compared.mean(axis=1)
     return shares
 
 
-def _signs_between(values: np.ndarray) -> np.ndarray:
+def _signs_between(values: ndarray) -> ndarray:
     """Return [n, n]: 1 where the row's value is larger than the column's, -1 where smaller."""
     return np.sign(np.subtract.outer(values, values))
 
 
 def phenomena(
-    runs: pd.DataFrame | SystemScores,
+    runs: DataFrame | SystemScores,
     suite: AnyPath = "ladders-all",
     baseline: str = "",
 ) -> "Phenomena":
@@ -175,12 +177,12 @@ def _relation_table(pairs: Pairs, shares: Shares, gaps: Shares) -> Any:
                 sizes = np.bincount(ranked, minlength=count)
                 totals = [np.bincount(ranked, gap[is_ranked], count) for gap in gaps[label]]
                 tested = _difference(np.array(totals), sizes, counts, signs)
-            means = pd.DataFrame(values[is_ranked]).mean()
+            means = DataFrame(values[is_ranked]).mean()
             rows.append([label, relation, is_ranked.sum(), *means, *tested])
-    return pd.DataFrame(rows, columns=_COLUMNS)
+    return DataFrame(rows, columns=_COLUMNS)
 
 
-def _second_grades(pairs: Pairs) -> np.ndarray:
+def _second_grades(pairs: Pairs) -> ndarray:
     try:
         return np.array([float(text or "nan") for text in pairs.extra["score_second"]])
     except ValueError as problem:
@@ -189,7 +191,7 @@ def _second_grades(pairs: Pairs) -> np.ndarray:
         ) from None
 
 
-def _shares(label: str, report: Any, pairs: Pairs) -> np.ndarray:
+def _shares(label: str, report: Any, pairs: Pairs) -> ndarray:
     scores = scores_in_order(label, report, pairs, set_name(pairs.name))
     if np.isnan(scores).all():
         raise DataError(f"{label} was not scored on {pairs.name}; score it: workbench evaluate")
@@ -197,7 +199,7 @@ def _shares(label: str, report: Any, pairs: Pairs) -> np.ndarray:
 
 
 def _difference(
-    total: np.ndarray, size: np.ndarray, counts: np.ndarray, signs: np.ndarray
+    total: ndarray, size: ndarray, counts: ndarray, signs: ndarray
 ) -> tuple[float, ...]:
     """Return the mean difference over seeds and targets, its interval, and a p-value.
 
@@ -233,7 +235,7 @@ class Phenomena(View):
 
     def __init__(
         self,
-        table: pd.DataFrame,
+        table: DataFrame,
         pairs: Pairs,
         shares: Shares,
         bases: Shares,
@@ -276,7 +278,7 @@ class Phenomena(View):
         self._open = "" if value == self._open else value
         self.targets.html = or_problem(self._targets, *value.split("\n")) if self._open else ""
 
-    def targets_of(self, label: str, relation: str) -> pd.DataFrame:
+    def targets_of(self, label: str, relation: str) -> DataFrame:
         """Return query, target, gold, and the shares in [0, 1] under the baseline and the label.
 
         The largest changes come first; under the baseline, or the second grader, the smallest
@@ -284,7 +286,7 @@ class Phenomena(View):
         """
         pairs = self.pairs
         columns = {"query": pairs.sentence1, "target": pairs.sentence2, "gold": pairs.gold}
-        table = pd.DataFrame(columns, dtype=object)
+        table = DataFrame(columns, dtype=object)
         share = self.shares[label][:, 0]
         order = share
         if label in self.bases:

@@ -1,7 +1,6 @@
 """Tables of finished runs: their labels, and their scores over seeds. No torch is loaded."""
 
 import math
-from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
@@ -9,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from pandas import DataFrame
 
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES, Pairs, dataset_names, load_own_pairs, load_pairs
@@ -27,7 +27,7 @@ _MINOR = ["suites", "eval_steps"]
 _VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
 
 
-def finished_runs(runs_root: AnyPath, suite: str) -> pd.DataFrame:
+def finished_runs(runs_root: AnyPath, suite: str) -> DataFrame:
     """Return a row for each finished run that was scored on a suite, sorted by label and seed.
 
     The suite of your own file is its name. A run that cannot be read and a copy of a run are
@@ -69,7 +69,7 @@ def finished_runs(runs_root: AnyPath, suite: str) -> pd.DataFrame:
     if not rows and name not in known_sets and suite_file(suite) is None:
         places = "of a finished run, and no such set or file"
         raise DataError(unknown_name("suite", name, scored_suites or known_sets, places))
-    table = pd.DataFrame(rows, columns=[*_FACTS, *_VALUES]).astype(dict.fromkeys(_VALUES, float))
+    table = DataFrame(rows, columns=[*_FACTS, *_VALUES]).astype(dict.fromkeys(_VALUES, float))
     table["settings"] = list(map(_settings_text, rows))
     # Labels depend on all rows: they show what differs among these runs.
     table.insert(0, "label", label_runs(rows))
@@ -98,7 +98,7 @@ def finished_rows(runs_root: AnyPath) -> list[Facts]:
     return finished
 
 
-def describe_runs(runs: pd.DataFrame, runs_root: AnyPath, suite: str = "") -> str:
+def describe_runs(runs: DataFrame, runs_root: AnyPath, suite: str = "") -> str:
     """Return the number of runs, or the command that makes some if there are none.
 
     Example:
@@ -109,7 +109,7 @@ def describe_runs(runs: pd.DataFrame, runs_root: AnyPath, suite: str = "") -> st
     )
 
 
-def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
+def seed_table(runs: DataFrame) -> DataFrame:
     """Return mean and (standard deviation) over seeds, x 100, for each label.
 
     Columns: settings (without those that all runs share), seeds, Spearman before, Spearman, KCC,
@@ -131,7 +131,7 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     # Int64 and not int64: the same table shows a run that has none.
     for name in ("pairs", "queries"):
         columns[name] = groups[name].first().fillna(0).astype("Int64")
-    table = pd.DataFrame(columns)
+    table = DataFrame(columns)
     table.attrs["caption"] = "mean (standard deviation) over seeds, x 100"
     # Without queries the columns are empty, and a reader has nothing to wonder about.
     if runs.loc[is_sparse, "queries"].any():
@@ -141,7 +141,7 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     return table.loc[:, has_values | (table.columns == title)]
 
 
-def require_labels(runs: pd.DataFrame) -> None:
+def require_labels(runs: DataFrame) -> None:
     """Raise SettingError for a table that is not of `finished_runs`, such as of `list_runs`."""
     if "label" not in runs:
         raise SettingError(
@@ -156,31 +156,25 @@ def label_runs(rows: Sequence[Facts], minor: list[str] = _MINOR) -> list[str]:
     An evaluated encoder is labelled by its name. Runs of different seeds have the same label if
     their settings read the same: each learned from the run of its own seed.
     """
-    groups = defaultdict(list)
-    for index, row in enumerate(rows):
-        groups[_short_label(row)].append(index)
-    labels = [""] * len(rows)
-    for name, indices in groups.items():
+    names = pd.Series(list(map(_short_label, rows)), dtype=object)
+    labels = names.copy()
+    for name, group in names.groupby(names, sort=False):
+        own = [rows[index] for index in group.index]
         hidden = [*minor]
-        if rows[indices[0]]["method"] == BaselineConfig.method:
+        if own[0]["method"] == BaselineConfig.method:
             hidden.append("encoder")  # which is the name
-        texts = [_settings_text(rows[index]) for index in indices]
-        _, differences = split_common_settings(texts, hidden)
-        for index, text in zip(indices, differences, strict=True):
-            labels[index] = f"{name} ({text})" if text else name
+        _, differences = split_common_settings(list(map(_settings_text, own)), hidden)
+        labels[group.index] = [f"{name} ({text})" if text else name for text in differences]
     # Two runs of one label and seed differ in something that their settings do not show, such as
     # the content of a file: the minor settings tell them apart, and if not, their digests.
-    seeds = [row["seed"] for row in rows]
-    counts = Counter(zip(labels, seeds, strict=True))
-    ambiguous = {label for (label, _), count in counts.items() if count > 1}
-    if not ambiguous:
-        return labels
-    longer = [f"{label} {row['digest']}" for label, row in zip(labels, rows, strict=True)]
+    facts = DataFrame({"label": labels, "seed": [row["seed"] for row in rows]})
+    ambiguous: Any = labels[facts.duplicated(keep=False)]
+    if ambiguous.empty:
+        return labels.tolist()
+    longer = labels + [f" {row['digest']}" for row in rows]
     if minor:
         longer = label_runs(rows, [])
-    return [
-        whole if label in ambiguous else label for label, whole in zip(labels, longer, strict=True)
-    ]
+    return np.where(labels.isin(ambiguous), longer, labels).tolist()
 
 
 def _short_label(row: Facts) -> str:
@@ -210,7 +204,7 @@ def suite_file(suite: str) -> Path | None:
     return path.absolute() if suite != set_name(suite) and path.is_file() else None
 
 
-def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
+def pairs_of(runs: DataFrame, suite: str) -> Pairs:
     """Return the scored pairs of a suite, from your own file or where the first run read them.
 
     Raises:
@@ -255,7 +249,7 @@ def format_spread(values: Any, unit: float = 100, form: str = "{:.2f} ± {:.2f}"
     return form.format(mean, std) if n > 1 else f"{mean:.2f}"
 
 
-def kept_checkpoint(history: pd.DataFrame) -> Any:
+def kept_checkpoint(history: DataFrame) -> Any:
     """Return the row of the checkpoint that was kept: the best on dev, otherwise the last.
 
     The start, step 0, is among them if the training could keep it.
@@ -315,9 +309,9 @@ def is_its_start(run: Run) -> bool:
     return not history.empty and kept_checkpoint(history)["step"] == 0
 
 
-def history_of(run: Run) -> pd.DataFrame:
+def history_of(run: Run) -> DataFrame:
     """Return the history of a run, without rows and columns if it has none."""
-    return run.history() if (run.path / "history.csv").is_file() else pd.DataFrame()
+    return run.history() if (run.path / "history.csv").is_file() else DataFrame()
 
 
 def read_dev(run: Run) -> float | None:
