@@ -517,7 +517,7 @@ def test_the_rendered_table_folds_settings_of_no_paper():
     )
     shown, folded = config._repr_html_().split("<details>")
     assert all(f">{name}<" in shown for name in ("teachers", "learning_rate", "max_grad_norm"))
-    assert all(f">{name}<" in folded for name in ("weight_decay", "device"))
+    assert all(f">{name}<" in folded for name in ("train_limit", "device"))
     assert "<img" not in shown
     table = config.table().set_index("setting")
     assert table.loc["dropout", "allowed"] == "number >= 0 and < 1 or none"

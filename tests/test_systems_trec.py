@@ -292,11 +292,11 @@ def test_measures_need_whole_grades_and_the_library(
         retrieval_metrics(table)
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     with pytest.raises(
-        DataError, match=r"need ir-measures.*pip install ranking-workbench\[retrieval\]"
+        DataError, match=r"need ir-measures.*pip install "ranking-workbench\[retrieval\]"
     ):
         retrieval_metrics(table)
     (note,) = read_one(tmp_path).notes
-    assert "pip install ranking-workbench[retrieval]" in note
+    assert 'pip install "ranking-workbench[retrieval]"' in note
 
 
 def test_views_show_what_was_not_retrieved_and_the_measures_of_a_long_list(tmp_path: Path):

@@ -59,7 +59,7 @@ def check_data(
         if scale:
             options += ["--scale", *map(str, scale)]
         [(name, data)] = sets.items()
-        lines = workbench.data.training_commands(name, data.kind, options=shlex.join(options))
+        lines = workbench.data.training_commands(name, data, options=shlex.join(options))
         echo("\n" + "\n  ".join(lines))
     if names and workbench.data.unusable(table):
         raise Exit(1)
@@ -67,7 +67,7 @@ def check_data(
 
 @data_app.command("split")
 def split_data(  # noqa: PLR0917
-    file: Annotated[str, Argument(help="Your own file.")],
+    file: Annotated[str, Argument(help="A dataset or your own file.")],
     folder: Annotated[Path, Argument(help="Folder for the parts, each a .tsv.gz.")],
     dev: Share = 0.1,
     test: Share = 0.1,

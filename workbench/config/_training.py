@@ -85,7 +85,7 @@ class TrainingConfig(Settings):
     pooling: Pooling = "cls"
     """how token states become one sentence vector [SimCSE sec. 6.3]"""
     max_seq_length: Cut = 32
-    """(tokens) training sentences are cut here, specials included"""
+    """(tokens) training sentences are cut here, specials included [SimCSE's code]"""
     dropout: Fraction | None = None
     """dropout rate of the backbone in training; none: the checkpoint's, or 0.1 if that is 0 and
     views need it [SimCSE table 3]"""
@@ -95,7 +95,7 @@ class TrainingConfig(Settings):
     """(examples) train on a seeded sample of this many examples; none: all"""
     dev: SetName = "stsb-dev"
     """scored pairs that choose the checkpoint; by the mean over several sets of the catalogue:
-    stsb-dev+sick-trial [SimCSE sec. 6.1; RankEncoder sec. 4.3]"""
+    stsb-dev+sick-trial [SimCSE sec. 6.1; RankEncoder's scripts]"""
     suites: Suites = SEVEN_STS
     """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc) [SimCSE
     sec. 6.1]"""
@@ -114,11 +114,11 @@ class TrainingConfig(Settings):
     """AdamW's peak step size; it decays linearly to 0 [SimCSE app. A; RankCSE table 9; CompCSE sec.
     4]"""
     weight_decay: NonNegative = 0.0
-    """AdamW's decoupled decay, without biases and LayerNorms"""
+    """AdamW's decoupled decay, without biases and LayerNorms [SimCSE's code]"""
     warmup: Fraction = 0.0
-    """share of the steps in which the learning rate rises linearly from 0"""
+    """share of the steps in which the learning rate rises linearly from 0 [SimCSE's code]"""
     max_grad_norm: Positive = 1.0
-    """gradients are scaled down to this norm"""
+    """gradients are scaled down to this norm [SimCSE's code]"""
     eval_steps: Count = 125
     """(steps) steps between two evaluations on dev [RankCSE app. A; CompCSE sec. 4]"""
     patience: Count | None = None
@@ -246,6 +246,8 @@ class SupervisedConfig(TrainingConfig):
     """[CoSENT sec. IV-C]"""
     warmup: Fraction = 0.1
     """[CoSENT sec. IV-C]"""
+    eval_steps: Count = 125
+    """[CoSENT's code: 1000, and each epoch's end]"""
 
     @property
     def train_kinds(self) -> Kinds:

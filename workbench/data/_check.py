@@ -114,11 +114,13 @@ def report(data: AnySet) -> list[str]:
     return text.rstrip().split("\n")
 
 
-def training_commands(file: str, kind: str, options: str = "") -> list[str]:
+def training_commands(file: str, data: AnySet, options: str = "") -> list[str]:
     """Return a sentence and the commands that train on your own file.
 
     options: Those of `workbench data split`."""
-    facts = {"kind": kind, "options": options, "fewest": FEWEST_TARGETS, "file": shlex.quote(file)}
+    facts: Facts = {"kind": data.kind, "options": options, "fewest": FEWEST_TARGETS}
+    facts["file"] = shlex.quote(file)
+    facts["lists"] = isinstance(data, Pairs) and ranking_groups(*data.texts, data.gold)
     for part in ("train", "dev", "test"):
         facts[part] = shlex.quote(f"parts/{set_name(file)}-{part}.tsv.gz")
     return fill_template("data/commands.txt", **facts).rstrip().split("\n")

@@ -38,7 +38,7 @@ def retrieval_metrics(rankings: pd.DataFrame) -> pd.DataFrame:
         from ir_measures import parse_measure, pytrec_eval
     except ModuleNotFoundError as problem:
         raise DataError(
-            f"{names} need ir-measures ({problem}): pip install ranking-workbench[retrieval]"
+            f'{names} need ir-measures ({problem}): pip install "ranking-workbench[retrieval]"'
         ) from None
     try:
         table = rankings.astype({"gold": "Int64"}).reset_index(drop=True)
