@@ -4,10 +4,10 @@ Agreement is over all pairs or over the targets of a query; for one with 8 targe
 scipy and scikit-learn take 3 to 15 times as long. Alignment and uniformity, on the unit sphere, are
 those of Wang and Isola (2020)."""
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ def spearman(gold: ArrayLike, predicted: ArrayLike) -> float:
     first, second = map(centred_ranks, paired_numbers(gold, predicted))
     squares = (first @ first) * (second @ second)
     if squares == 0:
-        return math.nan
+        return nan
     # Rounding can leave the range by an ulp.
     return float(np.clip(first @ second / np.sqrt(squares), -1, 1))
 
@@ -98,7 +98,7 @@ def kendall(gold: ArrayLike, predicted: ArrayLike) -> float:
         for values in (first, second)
     )
     untied = np.square(a).sum() * np.square(b).sum()
-    return float((a * b).sum() / np.sqrt(untied)) if untied else math.nan
+    return float((a * b).sum() / np.sqrt(untied)) if untied else nan
 
 
 def ndcg(gold: ArrayLike, predicted: ArrayLike, *, gain: str = "linear") -> float:
@@ -118,7 +118,7 @@ def ndcg(gold: ArrayLike, predicted: ArrayLike, *, gain: str = "linear") -> floa
     """
     relevance, scores = paired_numbers(gold, predicted)
     if len(relevance) < 2 or relevance.min() < 0 or not relevance.any():
-        return math.nan
+        return nan
     gains = _GAINS[gain](relevance)
     discounts = 1 / np.log2(np.arange(len(gains)) + 2)
     # A tie of s targets has the mean of their gains at each of its s ranks.
@@ -230,7 +230,7 @@ def alignment(a: ArrayLike, b: ArrayLike) -> float:
             f"a and b have shapes {first.shape} and {second.shape}; they must be equal"
         )
     if not first.size:
-        return math.nan
+        return nan
     return float(np.square(first - second).sum(axis=1).mean())
 
 
@@ -243,7 +243,7 @@ def uniformity(x: ArrayLike) -> float:
     rows = _directions(x)
     n = len(rows)
     if n < 2:
-        return math.nan
+        return nan
     # Block by block: all distances of 100,000 rows would take 80 GB.
     total = 0.0
     for start in range(0, n, _ROWS):

@@ -3,8 +3,8 @@
 Intervals are over pairs, over seeds, or over both.
 """
 
-import math
 from collections.abc import Callable
+from math import exp, hypot, isnan, log, nan, sqrt
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -91,7 +91,7 @@ def percentile_interval(value: float, resampled: ndarray) -> Interval:
     """
     # A constant resample has no correlation; a few of them may be dropped, most of them not.
     if np.isnan(value) or np.mean(np.isnan(resampled)) > 0.5:
-        return Interval(value, math.nan, math.nan)
+        return Interval(value, nan, nan)
     low, high = np.nanquantile(resampled, [_LOW, _HIGH]).tolist()
     return Interval(value, low, high)
 
@@ -171,8 +171,8 @@ def permutation_test(
         return np.mean(parts, axis=0)
 
     observed = difference([np.zeros((1, len(row))) for row in rows]).item()
-    if math.isnan(observed):
-        return PermutationTest(math.nan, math.nan)
+    if isnan(observed):
+        return PermutationTest(nan, nan)
     coin = np.random.default_rng(seed)
     block = max(1, 10 * _BLOCK // max(1, len(truth)))
     as_large = 0
@@ -189,7 +189,7 @@ def permutation_test(
     # The observed table counts as one of the permutations, so that p is never 0.
     p_value = (1 + as_large) / (1 + samples)
     if not as_large and samples >= 100:  # few say little about the spread
-        normal = 2 * ndtr(-abs(observed) / math.sqrt(squares / samples))
+        normal = 2 * ndtr(-abs(observed) / sqrt(squares / samples))
         p_value = min(p_value, max(normal, 1e-12))
     return PermutationTest(observed, p_value)
 
@@ -212,8 +212,8 @@ def seed_spread(values: ArrayLike) -> Spread:
     A value that is nan (a failed seed) makes both nan.
     """
     numbers = np.asarray(values, dtype=float)
-    mean = float(numbers.mean()) if len(numbers) else math.nan
-    return Spread(mean, float(numbers.std(ddof=1)) if len(numbers) > 1 else math.nan, len(numbers))
+    mean = float(numbers.mean()) if len(numbers) else nan
+    return Spread(mean, float(numbers.std(ddof=1)) if len(numbers) > 1 else nan, len(numbers))
 
 
 def seed_interval(values: ArrayLike) -> Interval:
@@ -225,7 +225,7 @@ def seed_interval(values: ArrayLike) -> Interval:
 
     mean, std, n = seed_spread(values)
     # scipy.special and not scipy.stats, which takes a second to import.
-    half = float(stdtrit(n - 1, _HIGH)) * std / math.sqrt(max(1, n))
+    half = float(stdtrit(n - 1, _HIGH)) * std / sqrt(max(1, n))
     return Interval(mean, mean - half, mean + half)
 
 
@@ -243,8 +243,8 @@ def hierarchical_interval(observed: Any, resampled: Any) -> Interval:
     below, above = np.quantile(effects_of_pairs(resampled), [_LOW, _HIGH])
     return Interval(
         value,
-        value - math.hypot(value - low, below),
-        value + math.hypot(high - value, above),
+        value - hypot(value - low, below),
+        value + hypot(high - value, above),
     )
 
 
@@ -262,7 +262,7 @@ def effects_of_pairs(resampled: Any) -> ndarray:
     # The part of the variance of `means` that is an interaction.
     interaction = ((effects - means) ** 2).mean() / max(1, len(draws) - 1)
     share = interaction / max(means.var(), 1e-300)
-    return means * math.sqrt(max(0.0, 1 - share))
+    return means * sqrt(max(0.0, 1 - share))
 
 
 def hierarchical_p(observed: Any, resampled: Any) -> float:
@@ -276,22 +276,20 @@ def hierarchical_p(observed: Any, resampled: Any) -> float:
 
     mean, std, n = seed_spread(observed)
     pairs_std = float(effects_of_pairs(resampled).std()) if len(resampled) else 0.0
-    if n < 2 or math.isnan(pairs_std) or math.isnan(mean):
-        return math.nan
-    seed_error = std / math.sqrt(n)
+    if n < 2 or isnan(pairs_std) or isnan(mean):
+        return nan
+    seed_error = std / sqrt(n)
 
     def end(log_p: float) -> float:
-        quantile = 1 - math.exp(log_p) / 2
-        return abs(mean) - math.hypot(
-            stdtrit(n - 1, quantile) * seed_error, ndtri(quantile) * pairs_std
-        )
+        quantile = 1 - exp(log_p) / 2
+        return abs(mean) - hypot(stdtrit(n - 1, quantile) * seed_error, ndtri(quantile) * pairs_std)
 
     # Beyond it quantiles of the normal are not exact.
-    lowest = math.log(1e-12)
+    lowest = log(1e-12)
     if end(lowest) > 0:
         return 1e-12
     level: Any = brentq(end, 0, lowest)  # without a difference its first end is the root
-    return math.exp(level)
+    return exp(level)
 
 
 def smallest_difference(std: float, n: int, *, pairs_std: float = 0.0) -> float:
@@ -305,8 +303,8 @@ def smallest_difference(std: float, n: int, *, pairs_std: float = 0.0) -> float:
     from scipy.special import gammaincinv, ndtr, ndtri, stdtrit
 
     if n < 2:
-        return math.nan
-    error = math.hypot(std / math.sqrt(n), pairs_std)
+        return nan
+    error = hypot(std / sqrt(n), pairs_std)
     if not error > 0:  # no spread at all, or nan
         return error
     # Quantiles of the variance that a sweep of n seeds will estimate.
