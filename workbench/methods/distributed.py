@@ -3,19 +3,18 @@
 from typing import Any
 
 import torch
-import torch.distributed
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, distributed
 
 
 def process_count() -> int:
     """Return the number of processes that train together; 1 outside torchrun."""
-    return torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+    return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
 def process_rank() -> int:
     """Return the number of this process, from 0."""
-    return torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+    return distributed.get_rank() if distributed.is_initialized() else 0
 
 
 def max_over_processes(number: int, device: torch.device) -> int:
@@ -23,7 +22,7 @@ def max_over_processes(number: int, device: torch.device) -> int:
     if process_count() == 1:
         return number
     largest = torch.tensor(number, device=device)
-    torch.distributed.all_reduce(largest, op=torch.distributed.ReduceOp.MAX)
+    distributed.all_reduce(largest, op=distributed.ReduceOp.MAX)
     return int(largest)
 
 
@@ -52,7 +51,7 @@ class _GatherRows(torch.autograd.Function):
         context.rows = len(rows)
         rows = rows.contiguous()
         gathered = [torch.empty_like(rows) for _ in range(process_count())]
-        torch.distributed.all_gather(gathered, rows)
+        distributed.all_gather(gathered, rows)
         return torch.cat(gathered)
 
     @staticmethod
@@ -61,6 +60,6 @@ class _GatherRows(torch.autograd.Function):
     ) -> Tensor:
         # all_reduce writes into its argument, and autograd may still need this gradient.
         summed = gradient.clone(memory_format=torch.contiguous_format)
-        torch.distributed.all_reduce(summed)
+        distributed.all_reduce(summed)
         start = process_rank() * context.rows
         return summed[start : start + context.rows]

@@ -7,7 +7,7 @@ import anywidget
 import ipywidgets
 import numpy as np
 import pandas as pd
-import traitlets
+from traitlets import Bool, Dict, Int, List, Unicode, observe
 
 from workbench.errors import unknown_name
 from workbench.files import Facts
@@ -27,19 +27,19 @@ class TableWidget(anywidget.AnyWidget):
 
     _esm = HERE / "table.js"
     _css = STYLE_SHEET
-    label = traitlets.Unicode("rows")
-    note = traitlets.Unicode()  # follows the number of listed rows
-    columns = traitlets.List()
-    data = traitlets.Dict()
-    extra = traitlets.Dict()  # columns that change, such as the values of an order
-    search = traitlets.Unicode()
-    sort = traitlets.List(default_value=["", False])
-    limits = traitlets.Dict()
-    chosen = traitlets.Int(-1)
-    ticks = traitlets.Bool()
-    stars = traitlets.Bool()
-    ticked = traitlets.List()
-    height = traitlets.Int(420)
+    label = Unicode("rows")
+    note = Unicode()  # follows the number of listed rows
+    columns = List()
+    data = Dict()
+    extra = Dict()  # columns that change, such as the values of an order
+    search = Unicode()
+    sort = List(default_value=["", False])
+    limits = Dict()
+    chosen = Int(-1)
+    ticks = Bool()
+    stars = Bool()
+    ticked = List()
+    height = Int(420)
 
     def set_rows(self, frame: pd.DataFrame, columns: list[Facts]) -> None:
         """Replace all rows.
@@ -78,7 +78,7 @@ class TableWidget(anywidget.AnyWidget):
                 self._list()
             self.sort = sort
 
-    @traitlets.observe("search", "sort", "limits")
+    @observe("search", "sort", "limits")
     def _list(self, _: Any = None) -> None:
         # The same as in table.js, so that both sides list the same rows.
         is_listed = pd.Series(True, self.frame.index)
@@ -108,8 +108,8 @@ class Panel(anywidget.AnyWidget):
 
     _esm = HERE / "panel.js"
     _css = STYLE_SHEET
-    html = traitlets.Unicode()
-    scrolls = traitlets.Bool()  # whether new content is scrolled into sight
+    html = Unicode()
+    scrolls = Bool()  # whether new content is scrolled into sight
 
     def __init__(self, pressed: Callable[[str], None] | None = None, **traits: Any) -> None:
         super().__init__(**traits)
