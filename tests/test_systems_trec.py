@@ -292,7 +292,7 @@ def test_measures_need_whole_grades_and_the_library(
         retrieval_metrics(table)
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     with pytest.raises(
-        DataError, match=r"need ir-measures.*pip install "ranking-workbench\[retrieval\]"
+        DataError, match=r'need ir-measures.*pip install "ranking-workbench\[retrieval\]'
     ):
         retrieval_metrics(table)
     (note,) = read_one(tmp_path).notes
