@@ -571,6 +571,20 @@ def test_a_look_writes_a_page_with_friendly_names_and_a_notebook_that_runs(
             assert "asleep" in values["view"].static()
 
 
+def test_lists_are_proposed_where_a_sentence_is_in_four_pairs(
+    call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    rows = [("a cat", text, score) for score, text in enumerate("one,two,three,four".split(","))]
+    for count, proposed in ((3, False), (4, True)):
+        frame = pd.DataFrame(rows[:count], columns=["sentence1", "sentence2", "score"])
+        frame.to_csv(tmp_path / "mine.csv", index=False)
+        call("data", "check", str(tmp_path / "mine.csv"))
+        printed = capsys.readouterr().out
+        assert "workbench run cosent " in printed
+        assert ("workbench run lists " in printed) == proposed
+        assert ("or lists (" in printed) == proposed
+
+
 def test_every_command_that_reads_a_file_takes_its_columns(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ):
