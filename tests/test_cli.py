@@ -574,7 +574,7 @@ def test_a_look_writes_a_page_with_friendly_names_and_a_notebook_that_runs(
 def test_lists_are_proposed_where_a_sentence_is_in_four_pairs(
     call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    rows = [("a cat", text, score) for score, text in enumerate("one,two,three,four".split(","))]
+    rows = [("a cat", text, score) for score, text in enumerate(["one", "two", "three", "four"])]
     for count, proposed in ((3, False), (4, True)):
         frame = pd.DataFrame(rows[:count], columns=["sentence1", "sentence2", "score"])
         frame.to_csv(tmp_path / "mine.csv", index=False)
