@@ -13,7 +13,7 @@ import torch
 
 from workbench import teachers
 from workbench.encoder import Encoder
-from workbench.errors import RunError
+from workbench.errors import EncoderError, RunError
 from workbench.teachers import cached_embeddings, fingerprint
 
 HALF = {"rtol": 2**-11, "atol": 2**-24}  # half precision keeps 11 bits of a number
@@ -56,6 +56,8 @@ def test_rows_are_the_encoders_own_to_half_precision_and_computed_once(  # noqa:
     monkeypatch.setattr(teachers, "_CHUNK", 7)  # several pieces, the last one smaller
     rows = cached_embeddings(teacher, tiny_sentences, folder=tmp_path)
     copied = shutil.copytree(tiny_encoder, tmp_path / "elsewhere")
+    with pytest.raises(EncoderError, match="expected a list of sentences"):
+        cached_embeddings(teacher, "ab", folder=tmp_path)
     again = cached_embeddings(
         Encoder.from_pretrained(copied, device="cpu"), tuple(tiny_sentences), folder=tmp_path
     )

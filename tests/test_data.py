@@ -221,7 +221,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     ),
     "header twice.csv": (
         f"{HEADER}a,b,1\n{HEADER}",
-        "line 3: the header stands here again; remove",
+        "line 3: the header is repeated here; remove",
     ),
     "names twice.csv": ("sentence1,sentence1,score\na,b,1\n", "a column name is repeated"),
     "unquoted comma.csv": (f"{HEADER}a,b,1\nc, d,e,2\n", "3 fields in line 3, saw 4; .* in quotes"),
@@ -844,6 +844,10 @@ def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Pa
         write_split(
             split(Sentences.from_frame(kept, columns={"sentence": "label"})), tmp_path / "refused"
         )
+    with pytest.raises(DataError, match=r"dev -0\.1 and test 0\.2 .* leave none to train on"):
+        split(pairs, dev=-0.1, test=0.2)
+    with pytest.raises(DataError, match="give lists, of one text"):
+        Sentences.from_lists("a cat sleeps")
     with pytest.raises(DataError, match="leave none to train on"):
         split(pairs, dev=0.5, test=0.5)
     named = split(Pairs.from_frame(frame, name="sick", scale=(0, 10)))

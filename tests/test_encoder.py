@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from tiny_checkpoints import KINDS, POSITIONS, WORDS, tiny_checkpoint, tiny_sentences
@@ -64,8 +65,11 @@ def test_encode_uses_no_dropout_and_gives_each_training_flag_back(folder: Path) 
 def test_one_sentence_an_empty_one_and_none(encoder: Encoder) -> None:
     whole = encoder.encode(["a dog", "the red cat"])
     assert torch.equal(encoder.encode("a dog"), encoder.encode(["a dog"])[0])
-    with pytest.raises(EncoderError, match="expected a list of sentences, got the string 'a dog'"):
+    with pytest.raises(EncoderError, match="expected a list of sentences, got str 'a dog'"):
         encoder.tokenize("a dog")
+    for table in (pd.DataFrame({"sentence": ["a dog"]}), {"sentence": ["a dog"]}):
+        with pytest.raises(EncoderError, match="of a table give one column"):
+            encoder.encode(table)
     cosines = encoder.similarity(encoder.encode("a dog"), 3 * whole)
     assert_close(cosines, (whole @ whole[0])[None])
     assert encoder.encode([]).shape == (0, encoder.dimension)

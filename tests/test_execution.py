@@ -144,6 +144,16 @@ def test_a_name_that_papermill_injects_and_the_notebook_does_not_declare_is_refu
         check_parameters({"In": ["", declared, "# Parameters\nseed = 1\nsead = 3\n"]})
 
 
+def test_a_notebook_that_ends_before_its_evaluation_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(execution, "notebook_of", lambda _: notebook(tmp_path, "print(1)"))
+    with pytest.raises(RunError, match="ended before its evaluation; restore its cells"):
+        run_notebook("simcse", runs_root=tmp_path / "runs")
+    (row,) = list_runs(tmp_path / "runs").to_dict("records")
+    assert row["status"] == "failed"
+
+
 def test_a_finished_run_whose_notebook_failed_is_executed_again_and_then_reused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):

@@ -15,11 +15,10 @@ from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import report_pairs
 from workbench.metrics import holm, seed_interval, spearman
-from workbench.runs import Run
+from workbench.runs import BEFORE, Run
 from workbench.systems import SystemScores
 from workbench.views import Phenomena, finished_runs, phenomena
 from workbench.views.relations import SECOND, ranked_right
-from workbench.views.run_tables import BEFORE
 
 GOLD = {"paraphrase": 5.0, "negation": 2.0, "topic": 1.0, "<b>": 0.0}
 QUERIES, SEEDS = 40, (0, 1, 2)

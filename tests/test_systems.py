@@ -27,7 +27,7 @@ from workbench.config import (
 )
 from workbench.data import Pairs
 from workbench.data._sets import take_rows
-from workbench.errors import DataError, SettingError
+from workbench.errors import DataError, RunError, SettingError
 from workbench.evaluation import (
     RANKING_COLUMNS,
     Report,
@@ -414,6 +414,15 @@ def test_a_run_scores_a_further_set_as_it_scored_its_own(tmp_path: Path, config:
     scored = extract_table(found.scores.first[label], "scores")["predicted"].to_numpy()
     expected = runs["world-test"].scores()["predicted"].to_numpy()
     assert scored == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_run_that_was_changed_is_refused_and_not_scored_as_an_encoder(tmp_path: Path):
+    run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0), 1.0)
+    views.compare_systems([str(run.path)], samples=5)
+    metrics_file = run.path / "metrics.json"
+    metrics_file.write_text(metrics_file.read_text() + " ")
+    with pytest.raises(RunError, match=r"metrics\.json is not what the run wrote"):
+        views.compare_systems([str(run.path)], samples=5)
 
 
 def test_stored_scores_of_a_file_that_has_changed_since_are_not_used(tmp_path: Path):

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +28,7 @@ from safetensors.torch import load_file, save_file
 from workbench.config import MixedConfig, SimCSEConfig
 from workbench.data import Pairs, Sentences, load_dev, load_training
 from workbench.encoder import Encoder, weights_checksum
-from workbench.errors import DataError, EncoderError, RunError, SettingError
+from workbench.errors import DataError, EncoderError, RunError, SettingError, WorkbenchError
 from workbench.evaluation import evaluate
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run
@@ -160,6 +161,25 @@ def test_a_run_takes_no_step_after_its_last_and_refuses_other_inputs(
     shutil.rmtree(run.path / "encoder")
     with pytest.raises(RunError, match=r"encoder is missing.*checkpoint to train again"):
         fit(SimCSE(settings), sentences, dev, run=run)
+
+
+def test_a_refused_set_is_not_what_the_run_began_with(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
+):
+    settings = config(tiny_encoder, max_steps=2)
+    run = Run.open(settings, tmp_path)
+    equal = replace(dev, gold=np.ones_like(dev.gold), checksum="3")
+    with pytest.raises(DataError, match="one and the same gold cannot choose"):
+        fit(SimCSE(settings), sentences, equal, run=run)
+    one = Sentences("one", sentences.sentences[:1], "made here", "4")
+    with pytest.raises(WorkbenchError):
+        fit(SimCSE(settings), one, dev, run=run)
+    method = SimCSE(settings)
+    assert len(fit(method, sentences, dev, run=run)) > 1
+    task = replace(dev, pair_id=["0"] * len(dev), checksum="5")
+    with pytest.raises(WorkbenchError):
+        evaluate(lambda _: np.full((1, 1), np.nan), {"mine": task}, run=run)
+    assert evaluate(method, {"mine": dev}, run=run).metrics["mine"]["n"] == len(dev)
 
 
 # Each start forks a process, since loading torch takes longer than the training.

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFo
 from workbench.config import SimCSEConfig
 from workbench.data import LabelledSentences, Pairs, TransferTask, load_suites, load_task
 from workbench.encoder import Encoder
-from workbench.errors import DataError, EncoderError
+from workbench.errors import DataError, EncoderError, SettingError
 from workbench.evaluation import classify, evaluate
 from workbench.evaluation._transfer import fit_senteval
 
@@ -178,6 +178,8 @@ def test_sentevals_own_classifier_is_the_same_each_time_and_leaves_the_callers_g
         "wide", {name: labelled(n, n) for name, n in (("train", 600), ("dev", 100), ("test", 90))}
     )
     ours, theirs = (classify(by_words, task, name)[0] for name in ("senteval", "sklearn"))
+    with pytest.raises(SettingError, match="no classifier 'Senteval' of transfer tasks"):
+        evaluate(by_words, {"mine": task}, classifier="Senteval")
     assert ours["accuracy"] == pytest.approx(theirs["accuracy"], abs=0.1)
     with pytest.raises(DataError, match=r"19 rows.*needs 20"):
         fit_senteval((x[:19], y[:19]), None, [1e-2])  # none is left to stop by

@@ -135,6 +135,8 @@ def run_notebook(
         )
         with current.record_end():
             _execute_notebook(notebook, executed, parameters)
+            if not current.finished:  # such as by sys.exit(0), or without its last cells
+                raise RunError(f"{notebook.name} ended before its evaluation; restore its cells")
     finally:
         lock.release(force=True)
     return current
@@ -153,7 +155,7 @@ def execute_lesson(notebook: Path) -> str:
     # In the same folder: the page is moved in one step, and what fails is kept.
     executed = notebook.with_suffix(".executed.ipynb")
     with TemporaryDirectory() as folder:
-        has_runs = "runs_root = " in notebook.read_text(encoding="utf-8")
+        has_runs = "runs_root = " in notebook.read_text("utf-8")
         _execute_notebook(notebook, executed, {"runs_root": folder} if has_runs else {})
     export_html(executed).replace(page)
     executed.unlink()

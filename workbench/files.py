@@ -136,7 +136,7 @@ def write_text(target: Path, text: str) -> None:
         target.write_text(text, encoding="utf-8", newline="")
         return
     with atomic_path(target) as new:
-        new.write_text(text, encoding="utf-8", newline="")
+        new.write_text(text, "utf-8", newline="")
 
 
 def undo_write(target: Path) -> tuple[Path, Path]:
@@ -283,7 +283,7 @@ def fill_template(template: str, **values: Any) -> str:
 def _compiled(template: str) -> Any:
     import jinja2  # which most commands do without
 
-    source = (PACKAGE / template).read_text(encoding="utf-8")
+    source = (PACKAGE / template).read_text("utf-8")
     is_html = template.endswith(".html")
     return jinja2.Template(source, trim_blocks=True, autoescape=is_html)
 

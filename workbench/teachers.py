@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from workbench.checkpoints import POOLINGS, Checkpoint, EncodingSpec, find_checkpoint
 from workbench.data import Pairs, Sentences
-from workbench.encoder import Encoder, FrozenEncoder, load_encoder
+from workbench.encoder import Encoder, FrozenEncoder, load_encoder, sentence_list
 from workbench.errors import DataError, EncoderError
 from workbench.files import (
     AnyPath,
@@ -117,7 +118,7 @@ def teacher_pairs(
     )
 
 
-def draw_near(scores: np.ndarray, count: int, draw: np.random.Generator) -> np.ndarray:
+def draw_near(scores: ndarray, count: int, draw: np.random.Generator) -> ndarray:
     """Draw `count` different places of `scores`, with probabilities of 1 / rank, largest first.
 
     So near sentences are as frequent as distant ones. Of a uniform draw nearly all are unrelated.
@@ -133,7 +134,7 @@ def cached_embeddings(
     *,
     folder: AnyPath | None = None,
     batch_size: int = 64,
-) -> np.ndarray:
+) -> ndarray:
     """Return the embeddings of `sentences`, from the cache or computed now and stored there.
 
     An entry belongs to the sentences and the teacher's weights, configuration, tokenizer, spec,
@@ -157,10 +158,11 @@ def cached_embeddings(
     Example:
         rows = cached_embeddings(teacher, ["A dog barks."]).astype("float32")
     """
+    sentences = sentence_list(sentences)
     facts = {
         "version": 2,
         "encoder": fingerprint(teacher),
-        "sentences": text_checksum(json.dumps(list(sentences))),
+        "sentences": text_checksum(json.dumps(sentences)),
     }
     root = Path(folder or cache_folder()).expanduser()
     entry = root / "embeddings" / text_checksum(json.dumps(facts))[:32]

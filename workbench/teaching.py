@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy import ndarray
 from pandas import DataFrame
 
 from workbench.errors import first_problem
@@ -30,7 +31,7 @@ _DEV = {
     "dev_uniformity": "dev: uniformity",
     "dev_alignment": "dev: alignment",
 }
-_TEST = ["Spearman", "KCC", "NDCG", "accuracy"]
+_TEST = "Spearman KCC NDCG accuracy"
 
 
 class Verdict(str):
@@ -168,9 +169,9 @@ def _name_mistake(answer: _Compute, expected: _Compute, trials: _Trials, setting
         "The settings are not used.": partial(compute, **ones),
     }
 
-    def results(function: _Compute) -> np.ndarray:
+    def results(function: _Compute) -> ndarray:
         # Copies, as an answer may write into its inputs.
-        return np.array([function(*map(torch.clone, x)) for x in trials], dtype=float)
+        return np.array([function(*map(torch.clone, x)) for x in trials], float)
 
     given = results(partial(answer, **settings))
     right = results(compute)
@@ -183,7 +184,7 @@ def _name_mistake(answer: _Compute, expected: _Compute, trials: _Trials, setting
     return ""
 
 
-def _compare_results(given: np.ndarray, right: np.ndarray, inputs: list[torch.Tensor]) -> str:
+def _compare_results(given: ndarray, right: ndarray, inputs: list[torch.Tensor]) -> str:
     """Return the factor and the constant by which all results differ, or that a mean is missing.
 
     Returns "" if none of this explains them."""
@@ -287,7 +288,7 @@ def recap(run: Run) -> DataFrame:
     dev["dev: Spearman"] *= 100
     tests = []
     for stage in ("before", ""):
-        scores = metrics_table(run.metrics(stage)).set_index("suite").filter(_TEST)
+        scores = metrics_table(run.metrics(stage)).set_index("suite").filter(_TEST.split())
         row = scores.stack().dropna()
         tests.append(row.set_axis(row.index.map(": ".join)))
     table = pd.concat([dev.T.set_axis([0, 1], axis=1), DataFrame(tests).T])
@@ -301,5 +302,5 @@ def recap(run: Run) -> DataFrame:
 
 def _start_and_kept(history: DataFrame) -> DataFrame:
     """Return two rows of a history: step 0, and the checkpoint that is best on dev."""
-    measured = history.dropna(subset=["dev_spearman"])
+    measured = history.dropna(subset="dev_spearman")
     return history.loc[[measured.index[0], kept_checkpoint(history).name]]

@@ -113,8 +113,8 @@ class Checkpoint:
             raise EncoderError(
                 f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder "
                 f"does not support; if SentenceTransformer saved it, evaluate it as "
-                f"st:{self.name} (not with another similarity), or, of a transformer, set pooling "
-                f"({', '.join(POOLINGS)}) to use its backbone without that"
+                f"st:{self.name} (not with another similarity or model_type), or, of a "
+                f"transformer, set pooling ({', '.join(POOLINGS)}) to use its backbone without that"
             )
         if self.kind != "transformer" and (pooling or template):
             raise EncoderError(

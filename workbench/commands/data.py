@@ -2,9 +2,8 @@
 
 import logging
 import shlex
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Exit, Option, Typer
 
@@ -17,7 +16,7 @@ data_app = Typer(no_args_is_help=True, help="List and check datasets, and split 
 Scale = Annotated[
     tuple[float, float] | None, Option(help="Lowest and highest score, as 0 5; by default guessed.")
 ]
-Kind = StrEnum("Kind", ["sentences", "pairs", "triplets", "labelled"])
+Kind = Literal["sentences", "pairs", "triplets", "labelled"]
 Share = Annotated[float, Option(min=0, max=1, help="Share of the queries.")]
 
 
@@ -27,8 +26,8 @@ def list_data(kind: Annotated[Kind | None, Option(help="List only this kind.")] 
     import pandas as pd
 
     names = workbench.data.dataset_names(kind)
-    columns = ["name", "kind", "title", "rows", "scale", "source", "licence"]
-    print_table(pd.DataFrame(map(workbench.data.describe, names))[columns])
+    columns = "name kind title rows scale source licence"
+    print_table(pd.DataFrame(map(workbench.data.describe, names))[columns.split()])
 
 
 @data_app.command("check")

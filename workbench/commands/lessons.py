@@ -3,10 +3,9 @@
 import io
 import signal
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument, Option, Typer
 
@@ -18,7 +17,7 @@ from workbench.files import reraise_os_error
 from workbench.lessons import collect_pages, find_lesson, make_lesson, room_addresses
 
 class_app = Typer(no_args_is_help=True, help="Give a lesson with the notebooks.")
-Audience = StrEnum("Audience", ["students", "teachers"])
+Audience = Literal["students", "teachers"]
 LESSON = ("00_tour", "10_simcse")
 
 
@@ -28,7 +27,7 @@ def make_lessons(
     lessons: Annotated[Words, Argument(help="By default 00_tour and 10_simcse.")] = None,
     audience: Annotated[
         Audience, Option("--for", help="Students get no solutions and sign their answers.")
-    ] = Audience.students,
+    ] = "students",
     nbgrader: Annotated[
         bool, Option("--nbgrader", help="Exercises become cells of nbgrader.")
     ] = False,
@@ -37,7 +36,7 @@ def make_lessons(
     """Write the notebooks of a lesson for students or for teachers."""
     from workbench.execution import execute_lesson  # which loads pandas
 
-    is_for_teachers = audience is Audience.teachers
+    is_for_teachers = audience == "teachers"
     with reraise_os_error(folder, "another folder"):
         folder.mkdir(parents=True, exist_ok=True)
         for lesson in lessons or LESSON:
@@ -55,7 +54,7 @@ def slides(
     to: Annotated[Path, Option(help="The folder.")] = Path(),
     audience: Annotated[
         Audience, Option("--for", help="Those for teachers have the solutions, folded.")
-    ] = Audience.students,
+    ] = "students",
     handout: Annotated[bool, Option("--handout", help="Also a handout of two pages each.")] = False,
 ) -> None:
     """Write slides of notebooks, each as one page that needs no network.
@@ -64,7 +63,7 @@ def slides(
     """
     from workbench.views import write_handout, write_slides
 
-    is_for_teachers = audience is Audience.teachers
+    is_for_teachers = audience == "teachers"
     sources = [_find_notebook(name) for name in notebooks]
     if len({source.stem for source in sources}) < len(sources):
         raise SettingError("two notebooks have one name; rename one, or give --to for each")
@@ -126,8 +125,7 @@ def share(
             echo("This machine is in no network: join one, or open a phone's hotspot.")
         echo("Ctrl+C ends it.")
         # It is the end that was meant, and no interruption.
-        for ending in {"SIGINT", "SIGTERM", "SIGHUP"} & {*dir(signal)}:  # Windows lacks one
-            signal.signal(signal.Signals[ending], signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
             IOLoop.current().start()
 

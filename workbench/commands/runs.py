@@ -1,9 +1,8 @@
 """The commands about finished runs: runs, show, power, rm, export, push."""
 
 import json
-from enum import StrEnum
 from shlex import quote
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option, Typer
@@ -17,7 +16,7 @@ from workbench.files import fill_template
 
 runs_app = Typer()
 # Of other tools; `systems` has a function `write_FORMAT` for each.
-Format = StrEnum("Format", ["mteb", "trec"])
+Format = Literal["mteb", "trec"]
 
 
 @runs_app.command("runs")
@@ -94,12 +93,12 @@ def print_power(
     """
     finished = workbench.views.finished_runs(runs, suite)
     compared = workbench.views.compare_runs(finished, suite, baseline)
-    rows = compared.table.dropna(subset=["difference"])
+    rows = compared.table.dropna(subset="difference")
     if rows.empty:
-        reasons = "; ".join(["", *compared.notes])
         raise RunError(
-            f"no finished runs to compare on {suite} under {runs}{reasons}; make some: workbench "
-            f"sweep simcse suites={suite} --seeds 0-2 --runs {runs}"
+            f"no finished runs to compare on {suite} under {runs} (equal scores, of one seed too, "
+            f"have no Spearman); make some: workbench sweep simcse suites={suite} --seeds 0-2 "
+            f"--runs {runs}"
         )
     for row in rows.to_dict("records"):
         echo(fill_template("commands/power.txt", row=row, baseline=compared.baseline))

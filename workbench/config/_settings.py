@@ -23,7 +23,7 @@ Values = dict[str, Any]
 
 def read_data(name: str) -> Values:
     """Return the tables of a TOML file of the project's data."""
-    return tomllib.loads((project_path("data") / name).read_text(encoding="utf-8"))
+    return tomllib.loads((project_path("data") / name).read_text("utf-8"))
 
 
 PUBLISHED = read_data("checkpoints.toml")  # how published checkpoints are read

@@ -54,6 +54,8 @@ class _Rows:
         """Return the same from one list per role.
 
         The roles are sentence; sentence1, sentence2, score; or anchor, positive, negative."""
+        if str in map(type, lists):  # its letters would be rows
+            raise DataError(f"{name}: give lists, of one text [text]")
         columns = dict(zip(ROLES[cls.kind], map(list, lists), strict=True))
         return cls.from_frame(columns, name=name, scale=scale)
 
@@ -340,14 +342,14 @@ def split(
             below 1 together. Otherwise, or if none is left to train on, raises DataError.
     """
     # Pairs of one query in train and in test would leak what the query means.
-    query_of, queries = pd.factorize(np.array(data.texts[0], dtype=object))
+    query_of, queries = pd.factorize(np.array(data.texts[0], object))
     counts = {
         part: max(1, round(share * len(queries)))
         for part, share in (("dev", dev), ("test", test))
         if share > 0
     }
     held_out = sum(counts.values())
-    if not 0 <= dev + test < 1 or held_out >= len(queries):
+    if not (min(dev, test) >= 0 and dev + test < 1) or held_out >= len(queries):
         raise DataError(
             f"{data.name}: dev {dev:g} and test {test:g} of {len(queries)} queries leave none to "
             "train on"

@@ -373,7 +373,7 @@ def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, 
     width = len(names)
     for line, record in records.items():
         if width > 1 and record == names:
-            raise DataError(f"{path}, line {line}: the header stands here again; remove the line")
+            raise DataError(f"{path}, line {line}: the header is repeated here; remove the line")
         if len(record) > width:
             raise DataError(
                 f"{path}: Expected {width} fields in line {line}, saw {len(record)}; put a field "
@@ -382,7 +382,7 @@ def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, 
     if width > 1:  # a blank line is a row of a single column only
         records = {line: record for line, record in records.items() if any(record)}
     if not records:
-        raise DataError(f"{path}: the file has a header ({', '.join(names)}) but no rows")
+        raise DataError(f"{path}: the file has a header ({', '.join(names):.200}) but no rows")
     # Fields that a short row lacks are empty.
     columns = zip_longest(names, *records.values(), fillvalue="")
     return {name: list(map(_one_line, texts)) for name, *texts in columns}, list(records)

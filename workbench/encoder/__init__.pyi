@@ -17,6 +17,8 @@ from ._saving import replace_encoder as replace_encoder
 from ._tokens import Rows as Rows
 from ._tokens import TokenRows as TokenRows
 from ._tokens import sentence_chunks as sentence_chunks
+from ._tokens import sentence_list as sentence_list
+from ._tokens import sentence_sides as sentence_sides
 from ._tokens import special_tokens as special_tokens
 from ._tokens import token_ids as token_ids
 from ._vectors import Encode as Encode

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from workbench.encoder._model import Encoder
 from workbench.encoder._saving import Card, save_checkpoint, write_card
-from workbench.encoder._tokens import apply_by_length
+from workbench.encoder._tokens import apply_by_length, sentence_sides
 from workbench.encoder._vectors import require_finite
 from workbench.errors import EncoderError
 from workbench.losses import PairScores
@@ -53,8 +53,9 @@ class CrossEncoder(Encoder):
         Pairs are cut only at the backbone's own limit.
         """
         # An empty sentence becomes a space, as in `encode`.
-        first = [text or " " for text in sentence1]
-        second = [text or " " for text in sentence2]
+        first, second = (
+            [text or " " for text in side] for side in sentence_sides(sentence1, sentence2)
+        )
         scores = torch.empty(len(first))
         columns = self._pair_tokens(first, second, self.max_seq_length) if first else {}
         lengths = np.fromiter(map(len, columns.get("input_ids", [])), np.int64)

@@ -17,6 +17,7 @@ from torch.nn import functional
 from workbench.checkpoints import Checkpoint, EncodingSpec, check_architectures
 from workbench.encoder._loading import configuration_of, weights_checksum
 from workbench.encoder._model import Encoder
+from workbench.encoder._tokens import sentence_list
 from workbench.encoder._trial import refuse
 from workbench.encoder._vectors import require_finite
 from workbench.errors import EncoderError
@@ -53,7 +54,7 @@ class FrozenEncoder:
         prompt: `prompt` or `prompt_name` of a SentenceTransformer.
         """
         is_one = isinstance(sentences, str)
-        texts = [sentences] if is_one else list(sentences)
+        texts = sentence_list([sentences] if is_one else sentences)
         with torch.no_grad():
             vectors = self._embed(texts, batch_size, **prompt).float().cpu()
         require_finite(vectors, self.source, "vector of sentence")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy import ndarray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -444,7 +445,7 @@ class Encoder(nn.Module):
             vectors = functional.normalize(vectors, dim=1)
         return vectors[0] if is_one else vectors
 
-    def _padded_batch(self, rows: TokenRows, skipped: int, index: np.ndarray) -> Facts:
+    def _padded_batch(self, rows: TokenRows, skipped: int, index: ndarray) -> Facts:
         """Return the batch of these rows; `skipped` tokens of each are left out of its mean."""
         multiple = MULTIPLES.get(self.device.type, 1)
         batch = rows.batch(index, multiple=multiple, most=self.max_seq_length)
@@ -464,9 +465,9 @@ class Encoder(nn.Module):
     def _compute(
         self,
         result: Tensor,
-        lengths: np.ndarray,
+        lengths: ndarray,
         batch_size: int,
-        batch_of: Callable[[np.ndarray], Mapping],
+        batch_of: Callable[[ndarray], Mapping],
     ) -> None:
         """Fill `result` with `forward` of all rows, the longest first, without dropout.
 

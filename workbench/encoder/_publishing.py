@@ -42,7 +42,7 @@ def push_folder(
     from huggingface_hub import CommitOperationAdd, HfApi, ModelCard
 
     pushed = _saved_files(folder)
-    readme = (folder / _CARD).read_text(encoding="utf-8").replace("(folder)", f'("{repo_id}")')
+    readme = (folder / _CARD).read_text("utf-8").replace("(folder)", f'("{repo_id}")')
     # A cross-encoder's scores are no cosines.
     facts["eval_results"] = _eval_results(metrics or {}, is_cosine="modules.json" in pushed)
     try:

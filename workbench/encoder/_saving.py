@@ -32,7 +32,7 @@ _MASK_MODULE = "workbench.encoder.MaskPooling"
 Module = tuple[str, Facts, dict[str, torch.Tensor]]
 Card = Facts  # fields of README.md
 _OWN_CODE = "(folder)"  # in the code of every card
-_CARD_FIELDS = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
+_CARD_FIELDS = "language license base_model datasets metrics model_name tags"
 # From a root, a home or a drive up to the last separator.
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
 # What begins HTML, a link, an image, code, mathematics or emphasis in Markdown, and at its start a
@@ -121,7 +121,7 @@ def save_encoder(encoder: Any, folder: Path, card: Card, dtype: torch.dtype) -> 
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
     kind = fill_template("encoder/kind.txt", config=backbone.config, spec=spec, limit=limit)
     code = (
         "from sentence_transformers import SentenceTransformer\n"
@@ -226,10 +226,10 @@ def write_card(
     Names that are not on the hub and the folders of absolute paths are left out. task, library: as
     the hub calls them.
     """
-    known = [*_CARD_FIELDS, "title", "description"]
+    known = [*_CARD_FIELDS.split(), "title", "description"]
     if unknown := sorted(card.keys() - known):
         raise EncoderError(f"a model card has no field {unknown[0]!r}; it has {', '.join(known)}")
-    fields = {name: card[name] for name in _CARD_FIELDS if card.get(name)}
+    fields = {name: card[name] for name in _CARD_FIELDS.split() if card.get(name)}
     for name in ("base_model", "datasets"):
         if name in fields:
             fields[name] = _hub_ids(fields[name])
@@ -244,7 +244,7 @@ def write_card(
         code=code,
     )
     # Jinja drops the line end at the end of a template.
-    (folder / "README.md").write_text(f"{text}\n", encoding="utf-8")
+    (folder / "README.md").write_text(f"{text}\n", "utf-8")
 
 
 def _hub_ids(names: Any) -> Any:

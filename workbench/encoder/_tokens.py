@@ -1,14 +1,15 @@
 """Sentences as token ids, stored in four bytes each and padded on demand."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from numpy import ndarray
+from pandas import DataFrame
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast
@@ -91,16 +92,38 @@ def sentence_chunks(sentences: Iterable[Any]) -> Iterator[list[str]]:
     Raises EncoderError for one string instead of a list, and for a sentence that is no string, such
     as nan.
     """
-    if isinstance(sentences, str):
-        raise EncoderError(f"expected a list of sentences, got the string {sentences[:40]!r}")
-    numbered = enumerate(sentences)
-    while chunk := list(islice(numbered, _CHUNK)):
-        for number, text in chunk:
-            if not isinstance(text, str):
-                raise EncoderError(
-                    f"sentence {number} is {text!r} of type {type(text).__name__}, not a string"
-                )
-        yield [text or " " for _, text in chunk]
+    texts = sentence_list(sentences)
+    for start in range(0, len(texts), _CHUNK):
+        yield [text or " " for text in texts[start : start + _CHUNK]]
+
+
+def sentence_list(sentences: Any) -> list[str]:
+    """Return sentences as a list.
+
+    Raises EncoderError for one string or a table in place of a list, and for what is no string.
+    """
+    # The elements of a table or a dictionary would be the names of its columns.
+    if isinstance(sentences, str | Mapping | DataFrame):
+        raise EncoderError(
+            f"expected a list of sentences, got {type(sentences).__name__} "
+            f"{str(sentences)[:40]!r}; of a table give one column"
+        )
+    texts = list(sentences)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise EncoderError(
+                f"sentence {number} is {text!r} of type {type(text).__name__}, not a string"
+            )
+    return texts
+
+
+def sentence_sides(*sentences: Any) -> list[list[str]]:
+    """Return both sides of pairs as lists; EncoderError unless they have one length."""
+    sides = list(map(sentence_list, sentences))
+    first, second = map(len, sides)
+    if first != second:
+        raise EncoderError(f"{first} first and {second} second sentences are no pairs")
+    return sides
 
 
 def token_ids(tokenizer: Any, texts: list[str], *, special: bool = True) -> TokenIds:

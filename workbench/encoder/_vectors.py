@@ -86,7 +86,7 @@ def finite_array(values: Any, source: str) -> ndarray:
     if dense := getattr(values, "toarray", None):
         values = dense()
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = np.asarray(values, float)
     except (TypeError, ValueError) as problem:
         raise EncoderError(f"{source} returned no table of numbers ({problem})") from None
     if not np.isfinite(array).all():

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from workbench.data import (
     require_columns,
 )
 from workbench.encoder import Encode, finite_array, load_encoder, unit_rows
-from workbench.errors import DataError, EncoderError, RunError
+from workbench.errors import DataError, EncoderError, RunError, require_known
 from workbench.evaluation._baselines import StaticWords, TfIdf, Whitened
 from workbench.evaluation._reports import Report, join_rankings, report_pairs, scores_table
 from workbench.evaluation._transfer import Classifier, classify
@@ -35,7 +35,7 @@ from workbench.printing import LOG
 from workbench.runs import AnyPath, Run, finished_run
 
 # Roles of inputs that are not suites; a suite of such a name is recorded as "suite dev".
-_ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")
+_ROLES = "encoder train dev base corpus spans"
 Suites = Mapping[str, Pairs | TransferTask]
 AnySuites = Suites | Sequence[str] | str  # or their names
 
@@ -73,6 +73,7 @@ def evaluate(
         RunError: The run is not trained to its end, or contains another evaluation.
         DataError, EncoderError: A suite is unknown or of another kind, or a score is not finite.
     """
+    require_known("classifier", classifier, get_args(Classifier), "of transfer tasks")
     data = _load(suites)
     if run is not None:
         if not isinstance(run, Run):
@@ -86,16 +87,17 @@ def evaluate(
             _require_same(run, stage, data, how, classifier)
         inputs = {}
         for name, dataset in data.items():
-            role = f"suite {name}" if name in _ROLES else name
+            role = f"suite {name}" if name in _ROLES.split() else name
             inputs[role] = dataset.source, dataset.checksum
-        # Before a stored result is read, too: a suite that has changed since is refused here.
-        run.record(inputs)
         if is_stored:
+            run.record(inputs)  # which refuses a suite that has changed since
             return Report(run.metrics(stage), run.scores(stage), run.rankings(stage))
         if not stage and isinstance(model, Method):
             model.restore(run.path / "encoder")  # it may have been built anew since the training
     report = _score_suites(model, data, how, classifier)
     if run:
+        # Not before it is scored: what failed may be another version of the suite the next time.
+        run.record(inputs)
         run.write_evaluation(report.metrics, report.scores, report.rankings, stage)
     return report
 

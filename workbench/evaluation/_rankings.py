@@ -23,7 +23,7 @@ def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> DataFrame:
     Raises:
         ValueError: There is not one score for each pair, or one is nan.
     """
-    values = np.asarray(scores, dtype=np.float64)
+    values = np.asarray(scores, float)
     if values.shape != (len(pairs.gold),) or np.isnan(values).any():
         raise ValueError(
             f"scores have shape {values.shape}; there must be {len(pairs.gold)}, none of them nan"
@@ -38,8 +38,8 @@ def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> DataFrame:
     columns = {
         "suite": suite,
         "query_id": np.repeat([f"q{number}" for number in range(len(groups))], sizes),
-        "target_id": np.asarray(pairs.pair_id, dtype=object)[rows],
-        "query": np.repeat(np.array(list(queries), dtype=object), sizes),
+        "target_id": np.asarray(pairs.pair_id, object)[rows],
+        "query": np.repeat(np.array(list(queries), object), sizes),
         "target": [target for group in groups for target in group.targets],
         "gold": np.concatenate([group.gold for group in groups]),
         "score": values[rows],

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 from pandas import DataFrame
 
 from workbench.data import Pairs
@@ -67,7 +68,7 @@ def report_pairs(scored: Mapping[str, tuple[Pairs, Any]], *, how: str = "all") -
     scores = []
     rankings = []
     for suite, (pairs, predicted) in scored.items():
-        values = np.asarray(predicted, dtype=float)
+        values = np.asarray(predicted, float)
         metrics[suite], ranked = score_pairs(suite, pairs, values, how)
         rankings.append(ranked)
         # One text for all rows, or one for each.
@@ -77,7 +78,7 @@ def report_pairs(scored: Mapping[str, tuple[Pairs, Any]], *, how: str = "all") -
 
 
 def scores_table(
-    suite: str, subset: Any, ids: Iterable[Any], gold: np.ndarray, predicted: np.ndarray
+    suite: str, subset: Any, ids: Iterable[Any], gold: ndarray, predicted: ndarray
 ) -> DataFrame:
     """Return the table of scores of a suite: suite, subset, pair_id (text), gold, predicted."""
     columns = {
@@ -97,9 +98,7 @@ def join_rankings(tables: Sequence[DataFrame]) -> DataFrame:
     return pd.concat(filled or [DataFrame(columns=list(RANKING_COLUMNS))], ignore_index=True)
 
 
-def score_pairs(
-    suite: str, pairs: Pairs, predicted: np.ndarray, how: str
-) -> tuple[Facts, DataFrame]:
+def score_pairs(suite: str, pairs: Pairs, predicted: ndarray, how: str) -> tuple[Facts, DataFrame]:
     gold = pairs.gold
     correlation = spearman_by_subset(gold, predicted, pairs.subset, how=how)
     if np.isnan(correlation):

@@ -58,7 +58,7 @@ def classify(
         powers = range(-1, 6) if set(task.splits) == {"train", "test"} else range(-2, 4)
         strengths = [2.0**power for power in powers]
     # Each row of the judged set is in one test part: of all folds, or of the only one.
-    predicted = np.empty(len(task), dtype=int)
+    predicted = np.empty(len(task), int)
     accuracies = []
     dev_accuracies = []
     for train, test, dev, places in _splits(encode, task):

@@ -152,7 +152,7 @@ def approx_ndcg(
     student, gold = paired_lists(student, gold.detach())
     missing = gold == -math.inf
     relevance = gold.clamp_min(0).to(student.dtype)
-    gains = torch.exp2(relevance) - 1 if gain == "exponential" else relevance
+    gains = {"exponential": torch.exp2(relevance) - 1, "linear": relevance}[gain]
     scores = student.masked_fill(missing, 0)
     # How far target k is ahead of target j, in (0, 1): [list, j, k].
     ahead = torch.sigmoid((scores[:, None] - scores[:, :, None]) / temperature)

@@ -171,7 +171,7 @@ def split_labels(pairs: Pairs, threshold: float | None) -> ndarray:
     Raises DataError if all pairs fall on one side.
     """
     cut = sum(pairs.score_range) / 2 if threshold is None else threshold
-    similar = (pairs.gold > cut).astype(np.float64)
+    similar = (pairs.gold > cut).astype(float)
     if similar.min() == similar.max():
         side = "above" if similar[0] == 0 else "at or below"
         raise DataError(

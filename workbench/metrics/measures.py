@@ -34,8 +34,8 @@ _GAINS = {"linear": np.asarray, "exponential": lambda relevance: np.exp2(relevan
 
 def paired_numbers(gold: ArrayLike, predicted: ArrayLike) -> tuple[ndarray, ndarray]:
     """Return both as float64 vectors; raise ValueError unless they have one length and no nan."""
-    first = np.asarray(gold, dtype=float)
-    second = np.asarray(predicted, dtype=float)
+    first = np.asarray(gold, float)
+    second = np.asarray(predicted, float)
     if first.ndim != 1 or first.shape != second.shape:
         raise ValueError(
             f"gold and predicted have shapes {first.shape} and {second.shape}; they must "
@@ -203,7 +203,7 @@ def ranking_groups(
     with itself once; repeated pairs are separate targets. STS-B test has 19 such queries: quote the
     number together with any mean (RankCSE app. G).
     """
-    labels = np.asarray(gold, dtype=float)
+    labels = np.asarray(gold, float)
     # Targets by the index of their pair, so that a pair of a sentence with itself counts once.
     members = defaultdict[str, dict[int, str]](dict)
     for index, (first, second, _) in enumerate(zip(sentence1, sentence2, labels, strict=True)):
@@ -259,7 +259,7 @@ def uniformity(x: ArrayLike) -> float:
 
 def _directions(vectors: ArrayLike) -> ndarray:
     """Return rows of length 1, in float64; a row of zeros has no direction and becomes nan."""
-    rows = np.atleast_2d(np.asarray(vectors, dtype=float))
+    rows = np.atleast_2d(np.asarray(vectors, float))
     if not np.isfinite(rows).all():
         raise ValueError("the vectors contain nan or infinity; the encoder is broken or diverged")
     # Not an error: one empty sentence makes the metric nan and the rest stays.

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas import DataFrame
 
 from workbench.errors import DataError
 
@@ -13,7 +14,7 @@ from workbench.errors import DataError
 RETRIEVAL = ("nDCG@10", "RR", "R@100", "AP")
 
 
-def retrieval_metrics(rankings: pd.DataFrame) -> pd.DataFrame:
+def retrieval_metrics(rankings: DataFrame) -> DataFrame:
     """Return measures of retrieval of each query, in [0, 1], as ir-measures computes them.
 
     nDCG has the grades as gains; the others count a grade of 1 or more as relevant. Ties are those
@@ -47,7 +48,7 @@ def retrieval_metrics(rankings: pd.DataFrame) -> pd.DataFrame:
     measures = list(map(parse_measure, RETRIEVAL))
     # One text for each id, however many rows have it: texts of millions of rows take seconds.
     codes, ids = pd.factorize(table["target_id"])
-    targets = np.array(list(map(str, ids)), dtype=object)[codes]
+    targets = np.array(list(map(str, ids)), object)[codes]
     scores = table["score"].to_numpy()
     rows = []
     # A category that occurs in no row is no query.
@@ -60,4 +61,4 @@ def retrieval_metrics(rankings: pd.DataFrame) -> pd.DataFrame:
         retrieved = dict(zip(targets[own], scores[own].tolist(), strict=True))
         values = pytrec_eval.calc_aggregate(measures, {"": judged}, {"": retrieved})
         rows.append({"suite": suite, "query_id": query, **values})
-    return pd.DataFrame(rows, columns=["suite", "query_id", *measures]).rename(columns=str)
+    return DataFrame(rows, columns=["suite", "query_id", *measures]).rename(columns=str)

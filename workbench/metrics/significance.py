@@ -196,7 +196,7 @@ def permutation_test(
 
 def holm(p_values: ArrayLike) -> ndarray:
     """Return Holm's adjusted p-values of several tests, in the order given; nan stays nan."""
-    p = np.asarray(p_values, dtype=float)
+    p = np.asarray(p_values, float)
     order = np.argsort(p, kind="stable")[: np.count_nonzero(~np.isnan(p))]  # nan is sorted last
     adjusted = np.full(p.shape, np.nan)
     # Never below the adjusted value of a smaller p: the order of the tests stays.
@@ -211,7 +211,7 @@ def seed_spread(values: ArrayLike) -> Spread:
 
     A value that is nan (a failed seed) makes both nan.
     """
-    numbers = np.asarray(values, dtype=float)
+    numbers = np.asarray(values, float)
     mean = float(numbers.mean()) if len(numbers) else nan
     return Spread(mean, float(numbers.std(ddof=1)) if len(numbers) > 1 else nan, len(numbers))
 
@@ -256,7 +256,7 @@ def effects_of_pairs(resampled: Any) -> ndarray:
     resampled: [seeds, draws]. The mean over seeds is shrunk by its part that is an interaction of
         seeds and pairs.
     """
-    draws = np.asarray(resampled, dtype=float)
+    draws = np.asarray(resampled, float)
     effects = draws - draws.mean(axis=1, keepdims=True)
     means = effects.mean(axis=0)
     # The part of the variance of `means` that is an interaction.

@@ -9,6 +9,8 @@ from ._listing import read_rows as read_rows
 from ._listing import remove_runs as remove_runs
 from ._listing import short_value as short_value
 from ._listing import split_common_settings as split_common_settings
+from ._run import BEFORE as BEFORE
+from ._run import NAME as NAME
 from ._run import AnyPath as AnyPath
 from ._run import Facts as Facts
 from ._run import Run as Run

@@ -200,11 +200,12 @@ def read_row(path: Path) -> Facts:
         if run.finished:
             row["status"] = "finished"
             start = run.metrics(BEFORE) if run.has(BEFORE) else {}
-            row["metrics"] = run.metrics()
-            for suite, values in row["metrics"].items():
+            metrics = run.metrics()
+            for suite, values in metrics.items():
                 values.update(_score_of(values))
                 if suite in start:
                     values["start"] = _score_of(start[suite])["score"]
+            row["metrics"] = metrics  # now that they were read
     except Exception as problem:  # whatever is wrong with one run, the others are listed
         row |= {"status": "unreadable", "failure": str(problem)}
     return row

@@ -406,7 +406,7 @@ def lock_run(path: Path, result: str = FINISHED, name: str = ".lock") -> fileloc
     if session := os.environ.get("JPY_SESSION_NAME"):
         owner += f", the kernel of {session}"
     with suppress(OSError):  # the disk is full
-        _owner_file(file).write_text(owner, encoding="utf-8")
+        _owner_file(file).write_text(owner, "utf-8")
     return lock
 
 
@@ -414,7 +414,7 @@ def owner_of(lock: Path) -> str:
     """Return the process that holds a lock, as it noted."""
     owner = ""
     with suppress(OSError):
-        owner = _owner_file(lock).read_text(encoding="utf-8")
+        owner = _owner_file(lock).read_text("utf-8")
     return owner or "it did not note its name"
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy import ndarray
+from pandas import DataFrame
 
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES
@@ -40,15 +41,7 @@ from workbench.systems._verdicts import SystemComparison
 # normal quantiles of 0.975 and 0.8.
 _DETECTED = 1.959964 + 0.841621
 _SHOWN = ("kcc", "ndcg", *RETRIEVAL, "queries")  # further metrics of a report
-_DIFFERENCE = [
-    "difference",
-    "difference_low",
-    "difference_high",
-    "seed_std",
-    "pairs_std",
-    "p_value",
-    "smallest",
-]
+_DIFFERENCE = "difference difference_low difference_high seed_std pairs_std p_value smallest"
 _KEY = ["suite", "pair_id"]
 _VALUES = ["gold", "predicted"]
 _Reports = Mapping[str, list[Any]]
@@ -64,7 +57,7 @@ class _Items(NamedTuple):
     kind: str
     measure: str
     gold: ndarray
-    scores: pd.DataFrame
+    scores: DataFrame
     options: Facts
 
     @property
@@ -145,7 +138,7 @@ def compare_scores(
         measured = _measure(having, items, samples)
         for name, system in measured.items():
             row = {"suite": suite, "system": name, **_score_columns(system, items)}
-            row |= dict.fromkeys(_DIFFERENCE, math.nan)
+            row |= dict.fromkeys(_DIFFERENCE.split(), math.nan)
             if math.isnan(row["value"]):
                 notes.append(
                     f"{suite}: {name} has no {items.measure}: all gold, or all scores of one of "
@@ -161,9 +154,9 @@ def compare_scores(
                     )
             # Means over its seeds, as the value is.
             of_seeds = [own for key, own in scored_by.items() if key[0] == name]
-            others = pd.DataFrame(of_seeds).filter(shown).astype(float).mean()
+            others = DataFrame(of_seeds).filter(shown).astype(float).mean()
             rows.append(row | others.drop(items.kind, errors="ignore").to_dict())
-    table = pd.DataFrame(rows)
+    table = DataFrame(rows)
     table["adjusted"] = holm(table["p_value"])
     return SystemComparison(table, base, scores, notes)
 
@@ -284,7 +277,7 @@ def _difference_columns(system: _System, baseline: _System, items: _Items, sampl
     if not 0 < smallest <= 1 - items.lowest:  # equal systems, or too few pairs for any difference
         smallest = math.nan
     numbers = [*_interval(differences, draws), seed_std, pairs_std, p_value, smallest]
-    return dict(zip(_DIFFERENCE, numbers, strict=True)) | {"paired_seeds": n}
+    return dict(zip(_DIFFERENCE.split(), numbers, strict=True)) | {"paired_seeds": n}
 
 
 def pair_seeds(first: list[Any], second: list[Any]) -> tuple[Any, Any]:

@@ -38,7 +38,7 @@ from workbench.runs import AnyPath
 from workbench.systems._scores import SystemScores
 
 _ROW_ID = re.compile(r"(?i)(pair[\W_]?)?id")
-_GOLD_OR_SYSTEM = ("score", "similarity", "similarityscore", "sim")
+_GOLD_OR_SYSTEM = "score similarity similarityscore sim"
 # The only system of a file is called by the file if its column has such a name.
 _ANY_SYSTEM = re.compile(r"score|sim(ilarity)?(score)?|pred(ict\w+)?|cos\w*|system")
 # What identifies a row, beside its systems, whose names may be any text.
@@ -141,7 +141,7 @@ def _read_rows(path: AnyPath, chosen: Any, *, has_gold: bool) -> DataFrame:
     matches = match_columns("pairs", table, chosen)
     sides = [*matches["sentence1"][:1], *matches["sentence2"][:1]]
     # In the order of the usual names; one that a user chose is the only one.
-    golds = [name for name in matches["score"] if plain_name(name) not in _GOLD_OR_SYSTEM]
+    golds = [name for name in matches["score"] if plain_name(name) not in _GOLD_OR_SYSTEM.split()]
     free = cells.columns.difference([own_id, *sides, *golds, *chosen.values()], sort=False)
     is_score = numbers.count() > is_wrong.sum()
     systems = [name for name in free if is_score[name] and not NO_ROLE.fullmatch(name)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas import DataFrame
 
 from workbench.files import fill_template
 from workbench.metrics import FEWEST_QUERIES, MEASURE_TITLES, RETRIEVAL
@@ -35,7 +36,7 @@ class SystemComparison:
         scores: What was compared, which views show.
     """
 
-    table: pd.DataFrame
+    table: DataFrame
     baseline: str
     scores: SystemScores
     notes: list[str]
@@ -72,12 +73,12 @@ class SystemComparison:
             for row in rows.to_dict("records")
         ]
 
-    def tables(self) -> Iterator[tuple[str, pd.DataFrame]]:
+    def tables(self) -> Iterator[tuple[str, DataFrame]]:
         """Yield each suite with its table of texts, numbers x 100."""
         for suite, rows in self.table.groupby("suite", sort=False):
             yield str(suite), self._texts(rows)
 
-    def overview(self) -> pd.DataFrame:
+    def overview(self) -> DataFrame:
         """Return a row for each system and a column for each suite, for a paper.
 
         A cell is the score x 100; with an arrow if the system is better or worse than the baseline.
@@ -90,9 +91,9 @@ class SystemComparison:
         table = rows.assign(cell=cells).pivot(index="system", columns="suite", values="cell")
         return table.loc[rows["system"].unique(), rows["suite"].unique()].fillna("")
 
-    def _texts(self, rows: Any) -> pd.DataFrame:
+    def _texts(self, rows: Any) -> DataFrame:
         measure = _title(rows["measure"].iloc[0])
-        texts = pd.DataFrame({"system": rows["system"]})
+        texts = DataFrame({"system": rows["system"]})
         for count in ("seeds", "pairs", "queries"):
             if count in rows and (count != "seeds" or rows[count].max() > 1):
                 texts[count] = rows[count].dropna().map("{:.0f}".format)

@@ -67,22 +67,25 @@ def fit(
         "encoder": (method.encoder.source, method.starting_weights),
     }
     if dev is not None:
+        if len(np.unique(dev.gold)) < 2:
+            raise DataError(
+                f"{dev.name}: {len(dev.gold)} pair(s) with one and the same gold cannot choose a "
+                "checkpoint; use a dev set whose gold differs, in Python dev=None keeps the last "
+                "step"
+            )
         inputs["dev"] = dev.source, dev.checksum
     if run and run_path(run.config, ".") != run_path(method.config, "."):
         raise RunError(f"{run.path} has other settings than the method; Run.open(method.config)")
     if run and run.facts().get("digest") not in (None, method.config.digest()):
         raise RunError(f"{run.path}: a file of its settings was changed since the run was opened")
     _require_class(method, run)
-    if run and process_rank() == 0:
+    is_alone = method.config.num_processes == 1 or torch.distributed.is_initialized()
+    # A training in this process records them once its method has taken the data.
+    if run and process_rank() == 0 and (run.finished or not is_alone):
         run.record(inputs)
-    if dev is not None and len(np.unique(dev.gold)) < 2:
-        raise DataError(
-            f"{dev.name}: {len(dev.gold)} pair(s) with one and the same gold cannot choose a "
-            "checkpoint; use a dev set whose gold differs, in Python dev=None keeps the last step"
-        )
     if run and run.finished:
         LOG.info("%s is finished: its encoder is used as it is", run.path)
-    elif method.config.num_processes > 1 and not torch.distributed.is_initialized():
+    elif not is_alone:
         torch.cuda.empty_cache()  # of what the suites took; the first process has the same GPU
         fit_in_processes(method.config, dev, run, callbacks, quiet=quiet)
     else:
@@ -93,7 +96,7 @@ def fit(
         # It would be hundreds of kernels a step on a GPU, and no result depends on it.
         deterministic.fill_uninitialized_memory = False
         try:
-            return _fit_here(method, data, dev, run, callbacks, quiet=quiet)
+            return _fit_here(method, data, dev, run, callbacks, inputs=inputs, quiet=quiet)
         finally:
             torch.set_deterministic_debug_mode(mode)
             deterministic.fill_uninitialized_memory = fills
@@ -128,6 +131,7 @@ def _fit_here(
     run: Run | None,
     callbacks: Sequence[Listener],
     *,
+    inputs: Any,
     quiet: bool,
 ) -> DataFrame:
     """Train in this process, which may be one of several."""
@@ -143,7 +147,7 @@ def _fit_here(
     prints = plan.rank == 0 and not quiet
     saved_run = run if plan.rank == 0 else None
     if saved_run:
-        saved_run.record(method.inputs())
+        saved_run.record(inputs | method.inputs())
     with tempfile.TemporaryDirectory() as scratch:
         folder = run.path if run else Path(scratch)
         recorder, steps_run = choose_recorder(method)

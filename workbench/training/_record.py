@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas import DataFrame
 
 from workbench.config import CONFIGS
 from workbench.data import Pairs
@@ -173,7 +174,7 @@ class Record:
                 "gold": group.gold,
                 "score": scores[group.pairs],
             }
-            self._scores.append(pd.DataFrame(columns))
+            self._scores.append(DataFrame(columns))
         if self._scores:
             # One table: thousands of small ones take seconds to join.
             self._scores = [pd.concat(self._scores)]
@@ -192,9 +193,9 @@ class Record:
     def flush(self) -> None:
         """Write history.csv."""
         if process_rank() == 0:
-            self._write_table("history.csv", pd.DataFrame(self.rows))
+            self._write_table("history.csv", DataFrame(self.rows))
 
-    def _write_table(self, name: str, table: pd.DataFrame) -> None:
+    def _write_table(self, name: str, table: DataFrame) -> None:
         # Written whole and renamed into place, so that a kill never leaves half a line.
         path = self.folder / name
         with reraise_os_error(path):

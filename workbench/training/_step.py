@@ -21,7 +21,7 @@ from workbench.training._state import State
 _EAGER_STEPS = 2
 MOST_SIGNATURES = 8
 # Of a history, beside the loss terms.
-_COLUMNS = {"step", "epoch", "learning_rate", "loss", "seconds"}
+_COLUMNS = "step epoch learning_rate loss seconds"
 
 
 class Outcome(NamedTuple):
@@ -185,7 +185,7 @@ def _require_terms(terms: Any) -> None:
     """Raise RunError unless these are loss terms that a history can have."""
     if not isinstance(terms, dict) or any(term.ndim for term in terms.values()):
         raise RunError("forward returns the weighted loss terms of a batch: {name: scalar tensor}")
-    if taken := terms.keys() & _COLUMNS:
+    if taken := terms.keys() & _COLUMNS.split():
         raise RunError(f"rename the loss term {min(taken)!r}: a history has such a column")
 
 

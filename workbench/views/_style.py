@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 
 def read_part(name: str) -> str:
     """Return the text of a file of this folder: a script, a drawing or a template."""
-    return (HERE / name).read_text(encoding="utf-8")
+    return (HERE / name).read_text("utf-8")
 
 
 GREY = "#767776"  # of lines and words that are no data: readable on white and on nearly black

@@ -12,10 +12,10 @@ from workbench.errors import SettingError, require_known
 from workbench.evaluation import RANKING_COLUMNS, Report
 from workbench.files import set_name
 from workbench.metrics import smallest_difference
-from workbench.runs import Run, main_suite, read_row
+from workbench.runs import BEFORE, Run, main_suite, read_row
 from workbench.systems import SystemComparison, SystemScores, compare_scores
 from workbench.views import run_tables
-from workbench.views.run_tables import BEFORE, read_or_warn
+from workbench.views.run_tables import read_or_warn
 from workbench.views.system_sources import runs_by_seed
 
 # What a verdict says -> what to try.
@@ -25,7 +25,7 @@ _ADVICE = {
     "cannot be compared": "Use another suite or a lower learning_rate.",
 }
 # Of a table without rows.
-_COLUMNS = ["suite", "system", "measure", "seeds", "difference", "adjusted"]
+_COLUMNS = "suite system measure seeds difference adjusted"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def compare_runs(
     """
     scores, name = systems_of_runs(runs, baseline)
     if not scores.reports:
-        nothing = DataFrame(columns=_COLUMNS)
+        nothing = DataFrame(columns=_COLUMNS.split())
         return SystemComparison(nothing, name, scores, [])
     names = [suites] if isinstance(suites, str) else suites
     return compare_scores(scores, baseline=name, suites=[*map(set_name, names)], samples=samples)

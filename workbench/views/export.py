@@ -26,7 +26,7 @@ _FIGURE = "application/vnd.plotly.v1+json"
 # Tables and figures before a widget's own view, which a page could only draw with a network.
 # That of Windows may be turned, doubled as in JSON, or between the marks of coloured code.
 _SEPARATOR = r"(?:[\\/]|</?span[^>]*>)+"
-_ORDER = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
+_ORDER = "text/html image/svg+xml image/png text/markdown text/plain"
 
 
 def write_page(path: AnyPath, html: str) -> Path:
@@ -103,7 +103,7 @@ def notebook_html(content: Any, template: str = "lab") -> str:
                 data["text/html"] = script + draw(data[_FIGURE])["text/html"]
                 script = ""
     exporter = HTMLExporter(
-        config=Config({"NbConvertBase": {"display_data_priority": _ORDER}}),
+        config=Config({"NbConvertBase": {"display_data_priority": _ORDER.split()}}),
         template_name=template,
         exclude_input_prompt=True,
         exclude_output_prompt=True,

@@ -42,7 +42,7 @@ def training_curve(histories: Tables, *, terms: bool = False) -> Figure:
         # A run without a dev set has no column of it; an empty one draws nothing.
         columns = table.columns.union(["dev_spearman", "loss"], sort=False)
         history = table.reindex(columns=columns)
-        dev = history.dropna(subset=["dev_spearman"])
+        dev = history.dropna(subset="dev_spearman")
         figure.add_scatter(
             x=dev["step"],
             y=100 * dev["dev_spearman"],
@@ -61,7 +61,7 @@ def training_curve(histories: Tables, *, terms: bool = False) -> Figure:
                 **_PARTS["kept"],
             )
         # Loss and dev are measured at different steps: each curve skips the rows of the other.
-        losses = history.dropna(subset=["loss"])
+        losses = history.dropna(subset="loss")
         curves = ["loss"]
         if terms:
             curves = [column for column in history if not _NO_TERM.fullmatch(column)] or curves
@@ -181,7 +181,7 @@ def cosine_by_gold(scores: Tables, suite: str | None = None, *, score: str = "co
     if missing := [label for label in scores if plain(label) not in set(rows["label"])]:
         known = ", ".join(table["suite"].unique())
         raise ValueError(f"no scores of {suite!r} under {', '.join(missing)}; there are: {known}")
-    gold = rows["gold"].to_numpy(dtype=float)
+    gold = rows["gold"].to_numpy(float)
     # Human grades are few: bands between them would mix two or be empty.
     grades, band = np.unique(gold, return_inverse=True)
     names = [f"grade {grade:.3g}" for grade in grades]
@@ -232,7 +232,7 @@ def sentence_map(
     # Each label has a plane of its own: components of two spaces have nothing in common.
     planes = []
     for rows in vectors.values():
-        unit = normalize(np.asarray(rows, dtype=np.float64))
+        unit = normalize(np.asarray(rows, float))
         planes.append(PCA(2, random_state=0).fit_transform(unit))
     titles = tick_names(vectors, 28)
     figure = make_subplots(cols=len(planes), subplot_titles=titles, horizontal_spacing=0.03)

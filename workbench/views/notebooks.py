@@ -141,7 +141,7 @@ def dev_table(history: DataFrame, *columns: str) -> DataFrame:
         dev_table(run.history(), "epoch")
     """
     shown = history.reindex(columns=["step", "loss", *columns, "dev_spearman", "seconds"])
-    shown = shown.dropna(subset=["dev_spearman"]).set_index("step").round(4)
+    shown = shown.dropna(subset="dev_spearman").set_index("step").round(4)
     shown["dev_spearman"] = (100 * shown["dev_spearman"]).round(2)
     return shown.rename(columns={"dev_spearman": "Spearman on dev x 100"})
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 from pandas import DataFrame
 
 from workbench.data import Pairs, load_pairs
@@ -128,7 +129,7 @@ class PairExplorer(Explorer):
             write_text(target, table.to_csv(index=False))
         return target
 
-    def distances(self, a: str, b: str | None = None) -> np.ndarray:
+    def distances(self, a: str, b: str | None = None) -> ndarray:
         if b is None:
             return self.table[f"error: {a}"].abs().to_numpy()
         places = (self.table[f"rank: {a}"] - self.table[f"rank: {b}"]).abs()
@@ -234,9 +235,9 @@ def pair_table(scores: Sources, pairs: Pairs) -> DataFrame:
     return table.reset_index(drop=True)
 
 
-def scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.ndarray:
+def scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> ndarray:
     """Return [n] scores of one label in the order of the pairs; nan for a pair without a score."""
-    if isinstance(source, list | np.ndarray):
+    if isinstance(source, list | ndarray):
         values = np.asarray(source, dtype=np.float64)
         if values.shape != (len(pairs),) or not np.isfinite(values).all():
             raise ValueError(
@@ -248,7 +249,7 @@ def scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.nda
     rows = table.loc[table["suite"] == suite]
     # Ids are text in files, and numbers in some data.
     rows = rows.set_index(rows["pair_id"].astype(str)).reindex(list(map(str, pairs.pair_id)))
-    values = rows["predicted"].to_numpy(dtype=np.float64)
+    values = rows["predicted"].to_numpy(float)
     # A pair without a score has no gold in the file to compare.
     gold = np.where(np.isnan(values), pairs.gold, rows["gold"])
     if not np.allclose(gold, pairs.gold, rtol=0, atol=1e-9):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy import ndarray
+from pandas import DataFrame
 
 from workbench.errors import DataError, WorkbenchError
 from workbench.evaluation import extract_table
@@ -39,7 +40,7 @@ class QueryView:
     """
 
     query: str
-    table: pd.DataFrame
+    table: DataFrame
     place: str = ""  # suite and id of the query
     measures: Mapping[str, Sequence[float]] = field(default_factory=dict)  # of each label
 
@@ -84,7 +85,7 @@ class QueryView:
             columns["remark"] = remarks
         # Stable, so that ties stay in the order of the file in every front end.
         order = np.argsort(-reference, kind="stable")
-        table = pd.DataFrame(columns).iloc[order].set_axis(letters(len(order)), axis=0)
+        table = DataFrame(columns).iloc[order].set_axis(letters(len(order)), axis=0)
         return cls(query, table, place)
 
     @property
@@ -164,7 +165,7 @@ class SuiteRankings:
         rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
         self.rows = dict(zip(queries, rows, strict=True))
 
-    def _aligned_scores(self, label: str, part: pd.DataFrame) -> ndarray:
+    def _aligned_scores(self, label: str, part: DataFrame) -> ndarray:
         """Return the scores of one label in the order of `table`."""
         # As a rule they are in this order, and a merge takes seconds.
         if part[_TARGET].equals(self.table):

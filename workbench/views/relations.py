@@ -22,18 +22,7 @@ from workbench.views.pair_explorer import scores_in_order
 from workbench.views.run_tables import pairs_of
 
 SECOND = "second grader"  # the label of the column score_second
-_COLUMNS = [
-    "label",
-    "relation",
-    "targets",
-    "share",
-    "above",
-    "below",
-    "difference",
-    "low",
-    "high",
-    "p_value",
-]
+_COLUMNS = "label relation targets share above below difference low high p_value"
 _FLIPS = 10_000  # of the test over queries
 _RESAMPLES = 2_000  # of the queries, for the interval
 Shares = dict[str, ndarray]  # label -> `ranked_right`
@@ -157,7 +146,7 @@ def _compare_shares(
 
 def _relation_table(pairs: Pairs, shares: Shares, gaps: Shares) -> Any:
     """Return the columns of `_COLUMNS` for each relation and label; gaps: label -> [seeds, n]."""
-    query, queries = pd.factorize(np.array(pairs.sentence1, dtype=object))
+    query, queries = pd.factorize(np.array(pairs.sentence1, object))
     count = len(queries)
     # One draw of queries for all cells, so that they do not differ by the draw.
     draw = np.random.default_rng(0)
@@ -179,7 +168,7 @@ def _relation_table(pairs: Pairs, shares: Shares, gaps: Shares) -> Any:
                 tested = _difference(np.array(totals), sizes, counts, signs)
             means = DataFrame(values[is_ranked]).mean()
             rows.append([label, relation, is_ranked.sum(), *means, *tested])
-    return DataFrame(rows, columns=_COLUMNS)
+    return DataFrame(rows, columns=_COLUMNS.split())
 
 
 def _second_grades(pairs: Pairs) -> ndarray:

@@ -8,19 +8,19 @@ from typing import Any
 import ipywidgets
 import numpy as np
 import pandas as pd
+from pandas import DataFrame
 
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import SettingError, WorkbenchError, unknown_name
 from workbench.files import Facts, set_name
-from workbench.runs import Run, split_common_settings
+from workbench.runs import BEFORE, Run, split_common_settings
 from workbench.views._style import problem_html, render
 from workbench.views._table import Panel, TableWidget, View, dropdown, value_of
 from workbench.views.encoders import StartingEncoder
 from workbench.views.figures import Tables
 from workbench.views.notebooks import table_html
 from workbench.views.run_tables import (
-    BEFORE,
     pairs_of,
     read_or_warn,
     require_labels,
@@ -49,7 +49,7 @@ class RunPicker(View):
 
     def __init__(
         self,
-        runs: pd.DataFrame,
+        runs: DataFrame,
         suite: str,
         *,
         labels: Sequence[str] = (),
@@ -157,7 +157,7 @@ class RunPicker(View):
         self._tick(np.flatnonzero(known.isin(labels) | methods.isin([*others])))
 
     @property
-    def runs(self) -> pd.DataFrame:
+    def runs(self) -> DataFrame:
         """Return the rows of the ticked runs."""
         return self._all.iloc[sorted(self.grid.ticked)].reset_index(drop=True)
 
@@ -230,7 +230,7 @@ class RunPicker(View):
         # Another batch or device changes the last digits of a score.
         return np.allclose(first["predicted"], second["predicted"], rtol=0, atol=1e-5)
 
-    def _table(self, kind: str, source: Source) -> pd.DataFrame:
+    def _table(self, kind: str, source: Source) -> DataFrame:
         _, path, stage = source
         return self._read(path, stage, kind, set_name(self.suite))
 
@@ -286,11 +286,11 @@ class RunPicker(View):
         )
 
 
-def _rows_of_suite(path: str, stage: str, kind: str, suite: str) -> pd.DataFrame:
+def _rows_of_suite(path: str, stage: str, kind: str, suite: str) -> DataFrame:
     """Return the rows of scores.csv or rankings.csv (`kind`) of a suite; none, with a warning."""
     table = read_or_warn(path, getattr(Run, kind), stage=stage)
     if table is None:
-        return pd.DataFrame()
+        return DataFrame()
     return table[table["suite"] == suite].reset_index(drop=True)
 
 

@@ -16,15 +16,20 @@ from workbench.errors import DataError, SettingError, WorkbenchError, unknown_na
 from workbench.files import AnyPath, Facts, fill_template, set_name
 from workbench.metrics import FEWEST_QUERIES, MEASURE_TITLES, seed_spread
 from workbench.printing import LOG
-from workbench.runs import Run, read_row, read_rows, short_value, split_common_settings
+from workbench.runs import (
+    Run,
+    read_row,
+    read_rows,
+    short_value,
+    split_common_settings,
+)
 
 _T = TypeVar("_T")
-BEFORE = "before"  # the stage of a run before training, and the label of its scores
 _VISIBLE = 5e-5  # a smaller fall is not reported: both scores are printed alike, x 100
-_FACTS = ["method", "settings", "encoder", "seed", "path", "ended", "version"]
+_FACTS = "method settings encoder seed path ended version"
 # Settings that a label shows only if the others do not tell two runs apart.
 _MINOR = ["suites", "eval_steps"]
-_VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
+_VALUES = "before spearman kcc ndcg accuracy f1 pairs queries"
 
 
 def finished_runs(runs_root: AnyPath, suite: str) -> DataFrame:
@@ -69,7 +74,9 @@ def finished_runs(runs_root: AnyPath, suite: str) -> DataFrame:
     if not rows and name not in known_sets and suite_file(suite) is None:
         places = "of a finished run, and no such set or file"
         raise DataError(unknown_name("suite", name, scored_suites or known_sets, places))
-    table = DataFrame(rows, columns=[*_FACTS, *_VALUES]).astype(dict.fromkeys(_VALUES, float))
+    table = DataFrame(rows, columns=f"{_FACTS} {_VALUES}".split()).astype(
+        dict.fromkeys(_VALUES.split(), float)
+    )
     table["settings"] = list(map(_settings_text, rows))
     # Labels depend on all rows: they show what differs among these runs.
     table.insert(0, "label", label_runs(rows))

@@ -12,11 +12,11 @@ import numpy as np
 from workbench.checkpoints import find_checkpoint
 from workbench.config import BaselineConfig
 from workbench.data import Pairs, default_suite, load_own_pairs, own_columns, require_in_one
-from workbench.errors import DataError, SettingError
+from workbench.errors import DataError, RunError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
 from workbench.files import AnyPath, set_name
 from workbench.printing import printable
-from workbench.runs import Run, is_finished, read_row
+from workbench.runs import NAME, Run, is_finished, read_row
 from workbench.systems import (
     SystemComparison,
     SystemScores,
@@ -258,8 +258,13 @@ def _runs_of(name: str, root: AnyPath, suites: set[str]) -> dict[str, list[Run]]
     """
     folder = Path(name)
     if is_finished(folder):
-        # The folder of an encoder may have these files, too.
-        rows = [row for row in [read_row(folder)] if row["status"] == "finished"]
+        row = read_row(folder)
+        rows = [row]
+        if row["status"] != "finished":
+            # The folder of an encoder may have these files, too.
+            if NAME.fullmatch(folder.resolve().name):
+                raise RunError(row["failure"])
+            rows = []
     # Any other folder may be that of an encoder, which has no runs.
     elif folder.is_dir():
         rows = run_tables.finished_rows(folder)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import pandas as pd
+from pandas import DataFrame
 
 from workbench.views._style import render
 from workbench.views._table import TypedView, text_area, value_of
@@ -50,7 +51,7 @@ class Why(TypedView):
         super().__init__(fields)
 
     @property
-    def selected(self) -> pd.DataFrame:
+    def selected(self) -> DataFrame:
         """Return `word_effects` of the sentences."""
         return word_effects(self._encoders, self._sentences())
 
@@ -62,7 +63,7 @@ class Why(TypedView):
         return require_text([self.query, self.target, *others])
 
 
-def word_effects(encoders: Sequence[CachedEncoder], sentences: Strings) -> pd.DataFrame:
+def word_effects(encoders: Sequence[CachedEncoder], sentences: Strings) -> DataFrame:
     """Return the cosine of a query and a target, and its loss without each word of all sentences.
 
     The cosine of a second target is subtracted. Columns: labels of the encoders; rows: side
@@ -77,7 +78,7 @@ def word_effects(encoders: Sequence[CachedEncoder], sentences: Strings) -> pd.Da
         texts.append(changed)
     # All texts in one call, so that an encoder sees them as one batch.
     leads = {encoder.label: encoder.leads(texts) for encoder in encoders}
-    table = pd.DataFrame(leads, pd.MultiIndex.from_tuples(names, names=["side", "word"]))
+    table = DataFrame(leads, pd.MultiIndex.from_tuples(names, names=["side", "word"]))
     # What the lead loses without a word is what the word adds to it.
     table.iloc[1:] = table.iloc[0] - table.iloc[1:]
     return table
