@@ -46,7 +46,11 @@ FOUR = "4 epochs of 128"
 # Claim, its number in the paper, and its rows: what is special about one, the row, and the row it
 # is compared with.
 CLAIMS: list[tuple[str, str, list[tuple[str, str, str]]]] = [
-    ("SimCSE gains over its start", "+47.06 at [CLS] (CoSENT table III)", [("", "SimCSE", "the start")]),
+    (
+        "SimCSE gains over its start",
+        "+47.06 at [CLS] (CoSENT table III)",
+        [("", "SimCSE", "the start")],
+    ),
     ("CompCSE gains over SimCSE", "+1.93 (CompCSE table 1)", [("", "CompCSE", "SimCSE")]),
     (
         "RankCSE, taught by its own SimCSE, gains over SimCSE",
