@@ -140,7 +140,7 @@ def kinds(texts: list[str], labels: list[str]) -> Phenomena:
         for label in labels
     ]
     table, bases = (
-        pd.DataFrame(rows, columns=[*_COLUMNS, "adjusted", "verdict"]),
+        pd.DataFrame(rows, columns=[*_COLUMNS.split(), "adjusted", "verdict"]),
         {labels[1]: shares[labels[0]]},
     )
     return Phenomena(table, data, shares, bases, baseline=labels[0])

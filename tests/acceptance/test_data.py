@@ -195,6 +195,7 @@ def test_data_check_prints_commands_that_train_on_the_file(
     table = pd.DataFrame({name: [f"{name} {row}" for row in range(50)] for name in columns})
     if "score" in roles:
         table[columns[-1]] = range(50)
+        table[columns[0]] = [f"a sentence {row // 5}" for row in range(50)]  # with lists
     table.to_csv(tmp_path / "my file.csv", index=False)
     options = (
         []
