@@ -120,7 +120,9 @@ def training_commands(file: str, data: AnySet, options: str = "") -> list[str]:
     options: Those of `workbench data split`."""
     facts: Facts = {"kind": data.kind, "options": options, "fewest": FEWEST_TARGETS}
     facts["file"] = shlex.quote(file)
-    facts["lists"] = isinstance(data, Pairs) and ranking_groups(*data.texts, data.gold)
+    facts["lists"] = isinstance(data, Pairs) and ranking_groups(
+        data.sentence1, data.sentence2, data.gold
+    )
     for part in ("train", "dev", "test"):
         facts[part] = shlex.quote(f"parts/{set_name(file)}-{part}.tsv.gz")
     return fill_template("data/commands.txt", **facts).rstrip().split("\n")
