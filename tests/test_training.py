@@ -180,6 +180,8 @@ def test_a_refused_set_is_not_what_the_run_began_with(
     with pytest.raises(WorkbenchError):
         evaluate(lambda _: np.full((1, 1), np.nan), {"mine": task}, run=run)
     assert evaluate(method, {"mine": dev}, run=run).metrics["mine"]["n"] == len(dev)
+    with pytest.raises(EncoderError, match="3 first and 1 second sentences are no pairs"):
+        method.score(["a", "b", "c"], ["a"])
 
 
 # Each start forks a process, since loading torch takes longer than the training.
