@@ -203,6 +203,8 @@ def test_a_saved_method_is_restored_with_its_corpus_and_read_by_others(
     fresh.restore(tmp_path / "encoder")
     assert fresh.corpus == method.corpus
     torch.testing.assert_close(fresh.encode(some), method.encode(some))
+    with pytest.raises(EncoderError, match="5 first and 1 second sentences are no pairs"):
+        method.score(some, some[:1])
     plain = method.encoder.encode(some)
     torch.testing.assert_close(
         Encoder.from_pretrained(tmp_path / "encoder", device="cpu").encode(some), plain

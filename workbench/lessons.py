@@ -24,7 +24,7 @@ _SIGN_CODE = """from workbench import teaching
 
 teaching.sign("")  # your name"""
 # Networks of the machine itself, of containers and of virtual machines: no phone reaches them.
-_INNER = "lo Loopback br- docker veth virbr vboxnet vmnet vEthernet"
+_INNER = ("lo", "Loopback", "br-", "docker", "veth", "virbr", "vboxnet", "vmnet", "vEthernet")
 
 
 def find_lesson(name: str) -> Path:
@@ -154,7 +154,7 @@ def room_addresses(port: int) -> list[str]:
     # Windows lists adapters that nothing is connected to.
     idle = {name for name, facts in psutil.net_if_stats().items() if not facts.isup}
     for name, addresses in psutil.net_if_addrs().items():
-        if not name.startswith(tuple(_INNER.split())) and name not in idle:
+        if not name.startswith(_INNER) and name not in idle:
             own = [one.address for one in addresses if one.family == socket.AF_INET]
             found += [f"http://{address}:{port}/" for address in own]
     return found

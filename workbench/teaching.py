@@ -2,7 +2,6 @@
 
 import inspect
 import math
-import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -251,9 +250,9 @@ def _note(*values: object) -> None:
 
 def _append(file: Any, line: bytes) -> None:
     """Write a line whole or not at all: a full disk takes a part of it, without an error."""
-    end = file.seek(0, os.SEEK_END)
-    if file.write(line) < len(line):
-        file.truncate(end)
+    count = file.write(line)
+    if count < len(line):
+        file.truncate(file.tell() - count)
         raise OSError("there was room for a part of it")
 
 

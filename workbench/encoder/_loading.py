@@ -56,7 +56,7 @@ _INSTALL = (
 # Transformers lists these with the causal models alone, though without `is_decoder` they read both
 # ways.
 _BIDIRECTIONAL = ("bert-generation", "xlnet")
-_FLOATS = "F64 F32 F16 BF16"  # types of safetensors
+_FLOATS = ("F64", "F32", "F16", "BF16")  # types of safetensors
 _BUFFERS = ("position_ids", "token_type_ids", "num_batches_tracked")  # that older files contain
 
 
@@ -233,7 +233,7 @@ def _quantised(folder: Path) -> set[str]:
             for name in file.keys():  # noqa: SIM118 - the file is no mapping
                 # A list of token types or positions may well consist of integers.
                 is_weight = name.endswith("weight")
-                if is_weight and file.get_slice(name).get_dtype() not in _FLOATS.split():
+                if is_weight and file.get_slice(name).get_dtype() not in _FLOATS:
                     quantised.add(name)
     return quantised
 

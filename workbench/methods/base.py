@@ -257,11 +257,10 @@ class Method(nn.Module):
 
         Of a cross-encoder it is the score, which need not be in [-1, 1].
         """
-        sentence1, sentence2 = sentence_sides(sentence1, sentence2)
         if isinstance(self.encoder, CrossEncoder):
             return self.encoder.score(sentence1, sentence2)
         # In float64: Spearman of near ties would otherwise depend on the order of summation.
-        first, second = unit_rows(self.encode, sentence1, sentence2)
+        first, second = unit_rows(self.encode, *sentence_sides(sentence1, sentence2))
         return (first * second).sum(axis=1)
 
     def save(self, folder: AnyPath, *, card: Card | None = None) -> None:

@@ -14,7 +14,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from workbench.data import Pairs
-from workbench.encoder import number_sentences
+from workbench.encoder import number_sentences, sentence_sides
 from workbench.losses import (
     Embeddings,
     Scores,
@@ -134,7 +134,7 @@ class RankMixture:
     def parts(self, sentence1: Sequence[str], sentence2: Sequence[str]) -> tuple[ndarray, ndarray]:
         """Return cosine and rank similarity of each pair, for any weight."""
         # A query of many pairs is embedded and ranked once.
-        distinct, sides = number_sentences(sentence1, sentence2)
+        distinct, sides = number_sentences(*sentence_sides(sentence1, sentence2))
         index = torch.tensor(sides, dtype=torch.long)
         vectors = self.embed(distinct, self.batch_size).to(self.corpus.rows.device)
         # Pairs in their order, at most a block of sentences at a time: the pairs of one query share
