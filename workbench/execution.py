@@ -22,7 +22,7 @@ from workbench.data import (
     unusable,
 )
 from workbench.errors import DataError, RunError, SettingError
-from workbench.files import OWN_FILES, project_path
+from workbench.files import OWN_FILES, project_path, user_path
 from workbench.printing import LOG, steady_stdout
 from workbench.runs import AnyPath, Facts, Run, finished_run, lock_run, root_of_needed
 
@@ -104,7 +104,7 @@ def run_notebook(
         workbench.run_notebook("simcse", seed=1, overrides={"temperature": 0.07})
     """
     config = CONFIGS[method].from_parameters(profile, seed, overrides)
-    root = Path(runs_root).expanduser().resolve()
+    root = user_path(runs_root).resolve()
     notebook = notebook_of(config.method)
     if finished := finished_run(config, root):
         path = finished.path

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from itertools import chain
@@ -19,12 +19,13 @@ import filelock
 import platformdirs
 from pydantic_core import to_json
 
-from workbench.errors import RunError
+from workbench.errors import RunError, SettingError
 
 # Seconds to wait where Windows refuses to move a file that another program, such as a scanner of
 # viruses or a reader, has open for a moment.
 _WAITS = (0.1, 0.3, 1, 2) if os.name == "nt" else ()
 AnyPath = str | Path
+Names = Iterable[AnyPath] | AnyPath  # one or several, as `as_list` reads them
 Facts = dict[str, Any]  # names and values of any type
 # The user's folder; "~" if there is none, as in some containers, where Path.home() is an error.
 HOME = os.path.expanduser("~")  # noqa: PTH111
@@ -64,6 +65,25 @@ _REPEATED = re.compile(
     r"(sentence_bert_config|config_sentence_transformers)\.json|corpus\.json\.gz"
 )
 _OLDER_VOCABULARY = re.compile(r"(?!sentencepiece\.bpe|spiece).*\.model")  # beside tokenizer.json
+
+
+def user_path(name: AnyPath) -> Path:
+    """Return the path that a user names, with ~ as the home folder.
+
+    Raises SettingError for an object in the place of a name."""
+    if not isinstance(name, AnyPath):
+        raise SettingError(
+            f"expected a name or a path, got {type(name).__name__}; Pairs.from_frame makes a set "
+            "of a table, and encoders are evaluated and shown as they are"
+        )
+    return Path(name).expanduser()
+
+
+def as_list(values: Any) -> list[Any]:
+    """Return several as a list; one, such as a name or an encoder, becomes a list with it."""
+    if isinstance(values, AnyPath) or callable(values) or not isinstance(values, Iterable):
+        return [values]
+    return list(values)
 
 
 def set_name(name: AnyPath) -> str:

@@ -4,12 +4,11 @@ import ast
 import os
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 from workbench.config import read_parameter
 from workbench.errors import require_known
-from workbench.files import project_path
+from workbench.files import project_path, user_path
 from workbench.runs import AnyPath, Facts, Run
 
 # To documents and notebooks, which only lie next to the bundled notebooks.
@@ -86,7 +85,7 @@ def runs_folder(runs_root: AnyPath = "../runs") -> str:
     Example:
         runs_root = runs_folder("../runs")
     """
-    path = Path(runs_root).expanduser()
+    path = user_path(runs_root)
     notebooks = project_path("notebooks")
     is_checkout = (notebooks.parent / "pyproject.toml").is_file()
     # A kernel of JupyterLab, or of VS Code, works in its notebook's own folder.

@@ -21,6 +21,7 @@ from workbench.files import (
     file_lock,
     reraise_os_error,
     text_checksum,
+    user_path,
     write_json,
 )
 from workbench.printing import LOG
@@ -33,7 +34,7 @@ AnyTeacher = Encoder | FrozenEncoder
 
 
 def find_teacher(
-    name: str, *, revision: str | None, **reading: Any
+    name: AnyPath, *, revision: str | None, **reading: Any
 ) -> tuple[Checkpoint, EncodingSpec]:
     """Return the checkpoint called `name` and its spec, from the pooling and template given."""
     checkpoint = find_checkpoint(name, revision)
@@ -52,7 +53,7 @@ def find_teacher(
 
 
 def load_teacher(
-    name: str,
+    name: AnyPath,
     *,
     pooling: str | None = None,
     template: str | None = None,
@@ -164,7 +165,7 @@ def cached_embeddings(
         "encoder": fingerprint(teacher),
         "sentences": text_checksum(json.dumps(sentences)),
     }
-    root = Path(folder or cache_folder()).expanduser()
+    root = user_path(folder or cache_folder())
     entry = root / "embeddings" / text_checksum(json.dumps(facts))[:32]
     with reraise_os_error(
         root, "a folder that can be written as WORKBENCH_CACHE or as the setting cache"

@@ -23,13 +23,20 @@ from workbench.checkpoints._files import (
 from workbench.checkpoints._spec import Checkpoint, EncodingSpec
 from workbench.config import BUNDLED_MODELS, PUBLISHED
 from workbench.errors import EncoderError, did_you_mean
-from workbench.files import CORPUS, checkpoint_checksum, file_checksum, project_path
+from workbench.files import (
+    CORPUS,
+    AnyPath,
+    checkpoint_checksum,
+    file_checksum,
+    project_path,
+    user_path,
+)
 
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 _LAYERS = {"Dense", "Normalize"}  # the modules over a pooling that an Encoder has
 
 
-def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
+def find_checkpoint(name: AnyPath, revision: str | None = None) -> Checkpoint:
     """Return the checkpoint of this name.
 
     Args:
@@ -41,9 +48,11 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
     Raises:
         EncoderError: There is none, or its files are not those of an encoder.
     """
+    user_path(name)  # which refuses an object in the place of a name
+    name = str(name)
     plain = name.removeprefix("st:")
     is_st = plain != name
-    path = Path(plain).expanduser()
+    path = user_path(plain)
     if plain in BUNDLED_MODELS:
         root = project_path("data") / "models" / plain
         source = f"bundled:{plain}"

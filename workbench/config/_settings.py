@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, Valida
 from pydantic.fields import FieldInfo
 
 from workbench.errors import SettingError, describe_problems, require_known, unknown_name
-from workbench.files import OWN_FILES, checksum_of_name, project_path, text_checksum
+from workbench.files import OWN_FILES, as_list, checksum_of_name, project_path, text_checksum
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to load as everything that a refusal needs
@@ -230,7 +230,7 @@ class Settings(BaseModel):
         paths = {}
         for name, value in self.model_dump(exclude=self.outside_digest).items():
             # The keys of a dictionary are encoders.
-            for text in value if isinstance(value, (list, dict)) else [value]:
+            for text in as_list(value):
                 # A template may begin with a slash too.
                 if not isinstance(text, str) or "{sentence}" in text:
                     continue

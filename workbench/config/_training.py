@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -22,7 +21,7 @@ from workbench.config._settings import (
     setting_text,
 )
 from workbench.errors import SettingError
-from workbench.files import OWN_FILES
+from workbench.files import OWN_FILES, user_path
 
 Pooling = Annotated[
     Literal["cls", "mean", "avg_first_last", "avg_embedding_last", "max", "mask", "pooler", "last"],
@@ -51,12 +50,12 @@ def whole_encoder(name: str) -> str:
     if name.startswith("st:"):
         return f"st:{whole_encoder(name.removeprefix('st:'))}"
     is_own = name.strip() and name not in BUNDLED_MODELS
-    return _whole_path(name) if is_own and Path(name).expanduser().is_dir() else name
+    return _whole_path(name) if is_own and user_path(name).is_dir() else name
 
 
 def _whole_path(name: str) -> str:
     # A link stays: the ending of a file and the name of a set may be its own.
-    return os.path.abspath(Path(name).expanduser())  # noqa: PTH100
+    return os.path.abspath(user_path(name))  # noqa: PTH100
 
 
 # Settings keep the names of local folders and files as absolute paths.

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import chain, combinations
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from workbench.data._roles import ROLES, Columns, Scale, kinds_of_table, match_c
 from workbench.data._sets import AnySet, LabelledSentences, Pairs
 from workbench.data._tables import Table, own_file, write_table
 from workbench.errors import DataError
-from workbench.files import Facts, fill_template, set_name
+from workbench.files import Facts, Names, as_list, fill_template, set_name
 from workbench.metrics import FEWEST_TARGETS, ranking_groups
 from workbench.words import words_of
 
@@ -33,9 +33,7 @@ def describe(name: str) -> Facts:
     return vars(entry) | {"rows": entry.rows or "", "scale": scale, "source": source}
 
 
-def check(
-    names: Iterable[str] | None = None, *, columns: Columns = None, scale: Scale = None
-) -> DataFrame:
+def check(names: Names | None = None, *, columns: Columns = None, scale: Scale = None) -> DataFrame:
     """Read data sets whole and return a row for each: name, kind, status, rows, problem.
 
     Args:
@@ -48,7 +46,7 @@ def check(
     """
     rows = [
         _check(part, columns, scale)
-        for name in (CATALOGUE if names is None else names)
+        for name in as_list(names or CATALOGUE)
         # A task is a set for each of its splits.
         for part in TRANSFER.get(name, {"all": name}).values()
     ]

@@ -38,7 +38,16 @@ from workbench.data._tables import (
     table_of,
 )
 from workbench.errors import DataError
-from workbench.files import OWN_FILES, AnyPath, file_checksum, project_path, set_name, text_checksum
+from workbench.files import (
+    OWN_FILES,
+    AnyPath,
+    as_list,
+    file_checksum,
+    project_path,
+    set_name,
+    text_checksum,
+    user_path,
+)
 from workbench.printing import LOG
 
 _log_once = lru_cache(LOG.info)
@@ -181,7 +190,7 @@ def load_dev(config: Any) -> Pairs:
 
 
 def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
-    """Load the suites of `config.suites`, or of a list of names, in order.
+    """Load the suites of `config.suites`, or of one or several names, in order.
 
     They are scored pairs and transfer tasks.
 
@@ -191,7 +200,7 @@ def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
     """
     suites = {}
     columns = getattr(config, "columns", {})
-    for name in getattr(config, "suites", config):
+    for name in as_list(getattr(config, "suites", config)):
         suite = load_task(name) if name in TRANSFER else load_own_pairs(name, columns)
         if suite.name in suites:
             raise DataError(f"suites: two sets are called {suite.name}; rename one of the files")
@@ -249,7 +258,7 @@ def local_root(entry: DataSet) -> Path | None:
     folder = os.environ.get("WORKBENCH_DATA")
     if not folder:
         return None
-    root = Path(folder).expanduser()
+    root = user_path(folder)
     if not root.is_dir():
         raise DataError(f"WORKBENCH_DATA={folder} is not a folder")
     return root if any((root / file).is_file() for file in entry.files) else None

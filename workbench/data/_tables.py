@@ -22,7 +22,15 @@ from pandas import DataFrame
 
 from workbench.config import unique_keys
 from workbench.errors import DataError, unknown_name
-from workbench.files import OWN_FILES, AnyPath, Facts, atomic_path, file_checksum, text_checksum
+from workbench.files import (
+    OWN_FILES,
+    AnyPath,
+    Facts,
+    atomic_path,
+    file_checksum,
+    text_checksum,
+    user_path,
+)
 
 Roles = Mapping[str, str]  # role -> column
 Texts = dict[str, list[str]]  # column -> its cells
@@ -138,7 +146,7 @@ def own_file(name: AnyPath) -> Path | None:
     """Return the path if `name` is a user's own file, None if it may be the name of a set.
 
     Raises DataError for a file that does not exist or has another format."""
-    path = Path(name).expanduser()
+    path = user_path(name)
     if path.name.endswith(OWN_FILES):
         if not path.is_file():
             raise DataError(f"{path}: no such regular file in {Path.cwd()}")

@@ -183,7 +183,7 @@ class Encoder(nn.Module):
         Example:
             encoder = Encoder.from_pretrained("english-encoder", pooling="mean")
         """
-        checkpoint = find_checkpoint(str(path_or_hub_id), revision)
+        checkpoint = find_checkpoint(path_or_hub_id, revision)
         # A cross-encoder has no pooling, so the parts that others lack do not matter to it.
         spec = None if cls._is_classifier else checkpoint.spec(pooling, template)
         return cls(checkpoint, spec or _CLS, train_length=train_length, **options)

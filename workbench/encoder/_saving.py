@@ -20,7 +20,7 @@ from workbench.data import CATALOGUE
 from workbench.encoder._loading import Normalize, Truncate, quiet
 from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
-from workbench.files import SAVED_BY_ENCODER, AnyPath, Facts, atomic_path, fill_template
+from workbench.files import SAVED_BY_ENCODER, AnyPath, Facts, atomic_path, fill_template, user_path
 
 # The module names of sentence-transformers 2 to 6 (6 maps them to its new ones), so that every
 # version loads them.
@@ -55,7 +55,7 @@ def replace_encoder(folder: AnyPath) -> Iterator[Path]:
     Only an empty folder or an encoder is replaced; EncoderError for any other, or if it cannot be
     written.
     """
-    target = Path(folder).expanduser().resolve()
+    target = user_path(folder).resolve()
     names = {path.relative_to(target).as_posix() for path in target.rglob("*")}
     others = sorted(
         name for name in names if not (SAVED_BY_ENCODER.fullmatch(name) or _REPLACED.match(name))

@@ -25,6 +25,7 @@ from workbench.errors import DataError, EncoderError, RunError, require_known
 from workbench.evaluation._baselines import StaticWords, TfIdf, Whitened
 from workbench.evaluation._reports import Report, join_rankings, report_pairs, scores_table
 from workbench.evaluation._transfer import Classifier, classify
+from workbench.files import Names, as_list
 from workbench.methods.base import Method
 from workbench.metrics import (
     alignment,
@@ -37,7 +38,7 @@ from workbench.runs import AnyPath, Run, finished_run
 # Roles of inputs that are not suites; a suite of such a name is recorded as "suite dev".
 _ROLES = "encoder train dev base corpus spans"
 Suites = Mapping[str, Pairs | TransferTask]
-AnySuites = Suites | Sequence[str] | str  # or their names
+AnySuites = Suites | Names
 
 
 def evaluate(
@@ -280,18 +281,18 @@ def _predict(model: Any, pairs: Pairs) -> np.ndarray:
     return predicted
 
 
-def _load(suites: AnySuites) -> Suites:
-    names = [suites] if isinstance(suites, str) else suites
-    if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
-        suites = load_suites(names)
+def _load(suites: Any) -> Suites:
+    is_named = all(isinstance(name, AnyPath) for name in as_list(suites))
+    if is_named and not isinstance(suites, Mapping):
+        suites = load_suites(suites)
     if (
         not isinstance(suites, Mapping)
         or not suites
         or not {*map(type, suites.values())} <= {Pairs, TransferTask}
     ):
         raise DataError(
-            "suites must be names such as ['stsb-test', 'mr'], or scored pairs and "
-            "transfer tasks by name"
+            "suites must be names such as ['stsb-test', 'mr'], or scored pairs and transfer tasks "
+            "by name, as {'mine': pairs}"
         )
     # The average would overwrite the scores of that suite.
     for average, seven in AVERAGES.items():

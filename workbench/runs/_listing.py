@@ -1,7 +1,7 @@
 """The runs of a folder: as a table with filters, by name, and removed unless others need them."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.config import ALIASES, RUN_CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError, require_known
-from workbench.files import HOME, remove_path, reraise_os_error
+from workbench.files import HOME, Names, as_list, remove_path, reraise_os_error, user_path
 from workbench.printing import LOG
 from workbench.runs._run import (
     BEFORE,
@@ -45,10 +45,10 @@ _SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 def list_runs(
     root: AnyPath = "runs",
-    where: Iterable[str] = (),
+    where: Names = (),
     *,
     sort: str = "",
-    columns: Sequence[str] = (),
+    columns: Names = (),
 ) -> pd.DataFrame:
     """Return a row for each run under `root` that satisfies every filter.
 
@@ -86,8 +86,9 @@ def list_runs(
         require_known("column, suite or setting", name, table, "of a run")
         return name
 
+    columns = as_list(columns)
     if rows:
-        for text in where:
+        for text in as_list(where):
             match = _FILTER.fullmatch(text)
             if match is None:
                 raise SettingError(
@@ -97,8 +98,12 @@ def list_runs(
             table = table[_satisfies(table[column(name)], sign, wanted)]
         columns = list(dict.fromkeys(map(column, columns)))
         if sort:
-            key = column(sort.removeprefix("-"))
-            table = table.sort_values(key, key=_comparable, ascending=sort[0] != "-", kind="stable")
+            table = table.sort_values(
+                column(sort.removeprefix("-")),
+                key=_comparable,
+                ascending=sort[0] != "-",
+                kind="stable",
+            )
     shown = [name for name in suites if table[name].notna().any()]
     if shown:  # the start is next to the results that it belongs to
         shown.sort(key=lambda name: (name not in main_suites, name))
@@ -151,7 +156,7 @@ def _comparable(column: Any, *, as_text: bool = False) -> Any:
 
 def run_folders(root: AnyPath) -> list[Path]:
     """Return the folders of the runs under `root`."""
-    root = Path(root).expanduser()
+    root = user_path(root)
     if not root.is_dir():
         LOG.warning("the folder %s does not exist, so it has no runs", root.absolute())
     # The folder of one method, too.

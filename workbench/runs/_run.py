@@ -35,6 +35,7 @@ from workbench.files import (
     text_checksum,
     timestamp,
     undo_write,
+    user_path,
     write_json,
     write_text,
 )
@@ -90,7 +91,7 @@ _FACTS = TypeAdapter(_Facts)
 
 def run_path(config: RunConfig, runs_root: AnyPath = "runs") -> Path:
     """Return the folder of the run of `config`: `<root>/<method>/<digest>-s<seed>`."""
-    return Path(runs_root).expanduser() / config.method / f"{config.digest()}-s{config.seed}"
+    return user_path(runs_root) / config.method / f"{config.digest()}-s{config.seed}"
 
 
 def root_of_needed(config: RunConfig, runs_root: AnyPath) -> AnyPath:

@@ -25,7 +25,14 @@ from pydantic import BaseModel, Field, TypeAdapter
 from workbench.config import CONFIGS, TrainingConfig, setting_text, unique_keys
 from workbench.errors import RunError, SettingError, first_problem
 from workbench.execution import check_settings, notebook_of
-from workbench.files import file_lock, reraise_os_error, text_checksum, write_json
+from workbench.files import (
+    as_list,
+    file_lock,
+    reraise_os_error,
+    text_checksum,
+    user_path,
+    write_json,
+)
 from workbench.printing import LOG
 from workbench.runs import AnyPath, Facts, finished_run, held_lock, read_json, read_row, run_path
 
@@ -55,10 +62,8 @@ class Cell:
 
 def read_seeds(seeds: str | int | Iterable[int]) -> list[int]:
     """Return the seeds of 3, [0, 1], "3", "0-4" or "0-2,7"."""
-    if isinstance(seeds, int):
-        return [seeds]
     if not isinstance(seeds, str):
-        return [*seeds]
+        return as_list(seeds)
     chosen = []
     for part in seeds.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
@@ -321,7 +326,7 @@ def open_sweep(
 
     Raises SettingError, DataError, EncoderError, and RunError if a sweep of this name has others.
     """
-    root = Path(runs_root).expanduser().resolve()
+    root = user_path(runs_root).resolve()
     paths = sorted(cell.path for cell in cells)
     if name and not _NAME.fullmatch(name):
         raise SettingError(
@@ -362,7 +367,7 @@ def open_sweep(
 def list_sweeps(runs_root: AnyPath = "runs") -> list[Sweep]:
     """Return every readable sweep under `runs_root`; log a warning for each other one."""
     sweeps = []
-    for file in sorted(Path(runs_root).expanduser().glob(f"{_FOLDER}/*/{_FILE}")):
+    for file in sorted(user_path(runs_root).glob(f"{_FOLDER}/*/{_FILE}")):
         try:
             sweeps.append(Sweep(file.parent))
         except RunError as problem:

@@ -21,7 +21,7 @@ import pydantic.dataclasses
 
 from workbench.config import TrainingConfig
 from workbench.errors import RunError, SettingError
-from workbench.files import file_lock, write_json
+from workbench.files import Names, as_list, file_lock, write_json
 from workbench.printing import steady_stdout
 from workbench.runs import AnyPath, Facts, is_finished, read_json
 from workbench.sweeps._cells import Cell, Sweep, merge_grids, open_sweep, plan_cells, read_seeds
@@ -56,7 +56,7 @@ class Slurm:
 
 @steady_stdout()
 def sweep(
-    methods: str | Iterable[str] | dict[str, Facts] = (),
+    methods: Names | dict[str, Facts] = (),
     *,
     seeds: str | int | Iterable[int] = 0,
     profile: str = "demo",
@@ -98,9 +98,7 @@ def sweep(
         made = workbench.sweep("simcse", seeds="0-2", grid={"temperature": [0.05, 0.07]})
         made.table()
     """
-    if isinstance(methods, str):
-        methods = [methods]
-    own_grids = methods if isinstance(methods, Mapping) else dict.fromkeys(methods)
+    own_grids = methods if isinstance(methods, Mapping) else dict.fromkeys(as_list(methods))
     grids = {
         method: merge_grids(method, grid or {}, own_grid or {})
         for method, own_grid in own_grids.items()

@@ -5,7 +5,7 @@ Systems are compared on the pairs, or queries, that all of them have."""
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from workbench.config import BaselineConfig
 from workbench.data import AVERAGES
 from workbench.errors import DataError, require_known
 from workbench.evaluation import extract_table, per_query_metrics
-from workbench.files import Facts
+from workbench.files import Facts, Names, as_list
 from workbench.metrics import (
     RETRIEVAL,
     Interval,
@@ -82,7 +82,7 @@ def compare_scores(
     scores: SystemScores,
     *,
     baseline: str = "",
-    suites: Sequence[str] = (),
+    suites: Names = (),
     samples: int = 1000,
 ) -> SystemComparison:
     """Compare every system with the baseline on every suite.
@@ -102,6 +102,7 @@ def compare_scores(
     base = baseline or next(iter(systems), "")
     scored = scores.suites
     require_known("system", base, systems, "among those compared")
+    suites = as_list(suites)
     for suite in suites:
         require_known("suite", suite, scored, "of these systems")
     rows = []

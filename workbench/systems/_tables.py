@@ -10,7 +10,6 @@ Which column is what follows from `columns`, otherwise from these rules:
    of a row or larger for what is further (id, year, length, distance, ...)."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from workbench.data._sets import take_rows
 from workbench.data._tables import to_number
 from workbench.errors import DataError
 from workbench.evaluation import report_pairs
-from workbench.files import OWN_FILES, set_name
+from workbench.files import OWN_FILES, Names, as_list, set_name
 from workbench.runs import AnyPath
 from workbench.systems._scores import SystemScores
 
@@ -62,7 +61,7 @@ def score_files(source: AnyPath) -> list[Path]:
 
 
 def read_score_file(
-    paths: Sequence[AnyPath],
+    paths: Names,
     *,
     on: Pairs | AnyPath | None = None,
     columns: Roles | None = None,
@@ -85,6 +84,7 @@ def read_score_file(
     if isinstance(on, str):
         on = Path(on)
     files = []
+    paths = as_list(paths)
     for path in paths:
         own = score_files(path) or [path]
         # In a folder, the pairs may lie beside the scores.

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from csv import QUOTE_NONE
 from io import StringIO
@@ -16,7 +15,7 @@ from workbench.data import read_own, read_text
 from workbench.data._tables import to_number
 from workbench.errors import DataError, WorkbenchError
 from workbench.evaluation import RANKING_COLUMNS, Report, extract_table, ranking_metrics
-from workbench.files import Facts, write_text
+from workbench.files import Facts, Names, as_list, write_text
 from workbench.metrics import retrieval_metrics
 from workbench.printing import LOG
 from workbench.runs import AnyPath
@@ -51,7 +50,7 @@ def read_qrels(path: AnyPath) -> Any:
     return _read_fields(path, _QRELS)["score"]
 
 
-def read_runs(paths: Sequence[AnyPath], qrels: AnyPath) -> SystemScores:
+def read_runs(paths: Names, qrels: AnyPath) -> SystemScores:
     """Return the rankings of TREC run files, one system each, compared with judgements.
 
     A system is called by the tag of its file, if several "TAG+TAG", or by the path of the file if
@@ -69,7 +68,7 @@ def read_runs(paths: Sequence[AnyPath], qrels: AnyPath) -> SystemScores:
     Example:
         read_runs(["bm25.run", "dense.run"], "nfcorpus/qrels/test.tsv")
     """
-    runs = {str(path): _read_fields(path, _RUN) for path in paths}
+    runs = {str(path): _read_fields(path, _RUN) for path in as_list(paths)}
     names = ["+".join(run["tag"].unique()) for run in runs.values()]
     if len({*names}) < len(names):
         names = list(runs)

@@ -1,7 +1,7 @@
 """Compare finished runs: with each other, with their start, and by numbers of seeds and pairs."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from pandas import DataFrame
 
 from workbench.errors import SettingError, require_known
 from workbench.evaluation import RANKING_COLUMNS, Report
-from workbench.files import set_name
+from workbench.files import Names, as_list, set_name
 from workbench.metrics import smallest_difference
 from workbench.runs import BEFORE, Run, main_suite, read_row
 from workbench.systems import SystemComparison, SystemScores, compare_scores
@@ -36,7 +36,7 @@ class _StartReport(Report):
 
 
 def compare_runs(
-    runs: DataFrame, suites: Sequence[str] | str, baseline: str = "", *, samples: int = 1000
+    runs: DataFrame, suites: Names, baseline: str = "", *, samples: int = 1000
 ) -> SystemComparison:
     """Compare the labels of finished runs on suites; the seeds of a label are one system.
 
@@ -60,8 +60,8 @@ def compare_runs(
     if not scores.reports:
         nothing = DataFrame(columns=_COLUMNS.split())
         return SystemComparison(nothing, name, scores, [])
-    names = [suites] if isinstance(suites, str) else suites
-    return compare_scores(scores, baseline=name, suites=[*map(set_name, names)], samples=samples)
+    names = [*map(set_name, as_list(suites))]
+    return compare_scores(scores, baseline=name, suites=names, samples=samples)
 
 
 def systems_of_runs(runs: DataFrame, baseline: str) -> tuple[SystemScores, str]:

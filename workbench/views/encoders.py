@@ -13,7 +13,7 @@ from numpy import ndarray
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import RunError
-from workbench.files import AnyPath, Facts, cache_folder, checksum_of_name, remove_path
+from workbench.files import AnyPath, Facts, as_list, cache_folder, checksum_of_name, remove_path
 from workbench.runs import Run, encoder_name, held_lock, run_path
 from workbench.views._style import problem_html
 from workbench.words import words_of
@@ -29,10 +29,8 @@ def label_encoders(encoders: Encoders) -> Facts:
     Equal labels are numbered from 2 on."""
     if isinstance(encoders, Mapping):
         return {str(label): source for label, source in encoders.items()}
-    if isinstance(encoders, AnyPath):
-        encoders = [encoders]
     labelled = {}
-    for source in ["english-encoder"] if encoders is None else encoders:
+    for source in as_list("english-encoder" if encoders is None else encoders):
         label = name = _name_of(source)
         number = 2
         while label in labelled:

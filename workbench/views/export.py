@@ -12,7 +12,7 @@ from plotly.io import to_json
 from plotly.io.base_renderers import MimetypeRenderer
 from plotly.offline import get_plotlyjs
 
-from workbench.files import HOME, AnyPath, write_text
+from workbench.files import HOME, AnyPath, user_path, write_text
 from workbench.views._plot import figure_text
 from workbench.views._style import render
 
@@ -31,7 +31,7 @@ _ORDER = "text/html image/svg+xml image/png text/markdown text/plain"
 
 def write_page(path: AnyPath, html: str) -> Path:
     """Write a page, whole or not at all, and return its path without "~"."""
-    target = Path(path).expanduser()
+    target = user_path(path)
     # Pages are shared: the user's folder is nobody else's business. What only looks like it stays,
     # a part of a word, of an address or of packed weights.
     places = {HOME, os.path.realpath(HOME)}  # on a cluster it is often a link

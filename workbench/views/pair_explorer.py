@@ -13,7 +13,7 @@ from pandas import DataFrame
 
 from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
-from workbench.files import AnyPath, reraise_os_error, set_name, write_text
+from workbench.files import AnyPath, reraise_os_error, set_name, user_path, write_text
 from workbench.metrics import average_ranks, spearman
 from workbench.views._style import read_part, render, shortened
 from workbench.views.encoders import Encoders, label_encoders, scores_of
@@ -116,7 +116,7 @@ class PairExplorer(Explorer):
         Example:
             explorer.write_marked("marked.csv")
         """
-        target = Path(path).expanduser()
+        target = user_path(path)
         marked = self.marked
         if marked.empty or target.exists() or target.suffix != ".csv":
             raise DataError(

@@ -13,7 +13,7 @@ from pandas import DataFrame
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES, Pairs, dataset_names, load_own_pairs, load_pairs
 from workbench.errors import DataError, SettingError, WorkbenchError, unknown_name
-from workbench.files import AnyPath, Facts, fill_template, set_name
+from workbench.files import AnyPath, Facts, fill_template, set_name, user_path
 from workbench.metrics import FEWEST_QUERIES, MEASURE_TITLES, seed_spread
 from workbench.printing import LOG
 from workbench.runs import (
@@ -207,7 +207,7 @@ def default_baseline(labels: Sequence[str]) -> str:
 def suite_file(suite: str) -> Path | None:
     """Return the path of your own file that `suite` names, None for a set or a missing file."""
     # A set name such as "stsb-test" is never a file, even if one of this name is here.
-    path = Path(suite).expanduser()
+    path = user_path(suite)
     return path.absolute() if suite != set_name(suite) and path.is_file() else None
 
 

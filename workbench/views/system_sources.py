@@ -14,7 +14,7 @@ from workbench.config import BaselineConfig
 from workbench.data import Pairs, default_suite, load_own_pairs, own_columns, require_in_one
 from workbench.errors import DataError, RunError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
-from workbench.files import AnyPath, set_name
+from workbench.files import AnyPath, Names, as_list, set_name
 from workbench.printing import printable
 from workbench.runs import NAME, Run, is_finished, read_row
 from workbench.systems import (
@@ -42,7 +42,7 @@ Datasets = dict[str, tuple[str | None, Pairs]]
 
 def compare_systems(
     sources: Encoders,
-    on: Sequence[str] | str = (),
+    on: Names = (),
     *,
     runs_root: AnyPath = "runs",
     columns: Any = None,
@@ -62,7 +62,6 @@ def compare_systems(
 
     The baseline of a folder of runs is the first SimCSE, otherwise the first label.
     """
-    on = [on] if isinstance(on, str) else on
     scores = read_systems(sources, on, runs_root=runs_root, columns=columns)
     # A folder of runs has no first system that anybody chose.
     if not baseline and len(label_encoders(sources)) == 1:
@@ -73,13 +72,13 @@ def compare_systems(
         versions = {run_tables.suite_version(of_run, suite) for of_run in facts}
         if len(versions - {""}) > 1:
             scores.notes.append(f"{suite}: runs read it with other texts, though with this gold")
-    suites = [set_name(name) for name in on if set_name(name) in scores.suites]
+    suites = [name for name in map(set_name, as_list(on)) if name in scores.suites]
     return compare_scores(scores, suites=suites, baseline=baseline, samples=samples)
 
 
 def read_systems(
     sources: Encoders,
-    on: Sequence[str] | str = (),
+    on: Names = (),
     *,
     runs_root: AnyPath = "runs",
     columns: Any = None,
@@ -100,7 +99,7 @@ def read_systems(
     Raises:
         DataError, RunError, EncoderError: A source cannot be read, or has other pairs.
     """
-    on = [on] if isinstance(on, str) else on
+    on = as_list(on)
     _require_named_apart(map(set_name, on))
     # A mapping names its encoders; everything else has names of its own.
     sources_of = {label: str(source) for label, source in label_encoders(sources).items()}

@@ -1,0 +1,80 @@
+"""Arguments of the public functions: one name in place of several, and an object for a name."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import workbench
+from workbench import Encoder, SettingError
+from workbench.checkpoints import find_checkpoint
+from workbench.data import check, load_pairs, load_sentences, load_suites
+from workbench.files import as_list
+from workbench.sweeps._cells import read_seeds
+from workbench.systems import compare_scores, read_runs
+from workbench.teachers import load_teacher
+from workbench.views import read_systems
+from workbench.views.encoders import label_encoders
+
+BUNDLED = Path(workbench.data.__file__).parents[2] / "data" / "models" / "english-encoder"
+TABLE = pd.DataFrame({"sentence1": ["a dog"], "sentence2": ["a cat"], "score": [1.5]})
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    return Encoder.from_pretrained("english-encoder", pooling="mean")
+
+
+@pytest.mark.parametrize("function", [load_pairs, load_sentences, load_teacher, find_checkpoint])
+def test_an_object_in_the_place_of_a_name_is_refused_with_a_remedy(
+    function: Callable[[Any], Any], encoder: Encoder
+) -> None:
+    for value in (TABLE, encoder):
+        told = f"got {type(value).__name__}; Pairs.from_frame makes a set of a table, and encoders"
+        with pytest.raises(SettingError, match=re.escape(told)):
+            function(value)
+
+
+def test_a_path_is_as_good_as_a_name(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    TABLE.to_csv(file, index=False)
+    assert [*load_suites(file)] == ["mine"]
+    assert load_teacher(BUNDLED, pooling="mean").source == f"folder:{BUNDLED}"
+    assert check(file)["name"].tolist() == [file]
+
+
+def test_one_is_read_as_a_list_with_it(encoder: Encoder, tmp_path: Path) -> None:
+    class Layers(list):
+        """Like a SentenceTransformer, which is a sequence of its modules and one encoder."""
+
+        def __call__(self) -> None: ...
+
+    one = Layers([1, 2])
+    for value in ("stsb-dev", tmp_path, encoder, one, len, 3, None):
+        [same] = as_list(value)
+        assert same is value
+    assert as_list({"a": 1, "b": 2}) == ["a", "b"]
+    assert as_list(range(2)) == as_list(iter([0, 1])) == [0, 1]
+
+
+def test_a_single_name_is_not_read_by_its_letters(encoder: Encoder, tmp_path: Path) -> None:
+    assert [*load_suites("ladders-all")] == ["ladders-all"]
+    assert check("world-dev")["name"].tolist() == ["world-dev"]
+    assert [*label_encoders(encoder)] == ["Encoder"]
+    assert read_seeds(3) == [3]
+    report = workbench.evaluate(encoder, "ladders-all")
+    assert [*report.metrics] == ["ladders-all"]
+    (tmp_path / "bm25.run").write_text("q Q0 d1 1 2.5 bm25\nq Q0 d2 2 1.5 bm25\n")
+    (tmp_path / "test.qrels").write_text("q 0 d1 0\nq 0 d2 1\n")
+    scores = read_runs(tmp_path / "bm25.run", tmp_path / "test.qrels")
+    assert [*scores.reports] == ["bm25"]
+    assert workbench.list_runs(tmp_path, "method=simcse", columns="seed").empty
+
+
+def test_one_suite_is_compared_by_its_name() -> None:
+    scores = read_systems(["english-encoder", "word-overlap"], "ladders-all")
+    compared = compare_scores(scores, suites="ladders-all", samples=20)
+    assert set(compared.table["suite"]) == {"ladders-all"}
