@@ -150,7 +150,7 @@ def test_a_template_is_around_every_stored_sentence(tmp_path: Path) -> None:
         tiny_checkpoint(tmp_path), "mask", template=template, train_length=16
     )
     sentences = ["a dog", "", " ".join(WORDS)]
-    rows = encoder.token_rows(sentences, second_template=other)
+    rows = encoder.token_rows(iter(sentences), second_template=other)
     assert rows.lengths.max() == 16
     for text, first in ((template, 0), (other, len(sentences))):
         ids = rows.batch([first])["input_ids"][0].tolist()

@@ -231,10 +231,11 @@ class Settings(BaseModel):
         for name, value in self.model_dump(exclude=self.outside_digest).items():
             # The keys of a dictionary are encoders.
             for text in as_list(value):
-                # A template may begin with a slash too.
-                if not isinstance(text, str) or "{sentence}" in text:
-                    continue
-                if Path(text.removeprefix("st:")).is_absolute():
+                if (
+                    isinstance(text, str)
+                    and "{sentence}" not in text  # a template may begin with a slash too
+                    and Path(text.removeprefix("st:")).is_absolute()
+                ):
                     paths[text] = name
         return paths
 

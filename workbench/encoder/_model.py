@@ -43,6 +43,7 @@ from workbench.encoder._tokens import (
     TokenRows,
     apply_by_length,
     sentence_chunks,
+    sentence_list,
     special_tokens,
     token_ids,
 )
@@ -275,6 +276,7 @@ class Encoder(nn.Module):
         prompt: str,
     ) -> tuple[TokenRows, int]:
         """Return the tokens of all sentences in each template, cut, and how many were cut."""
+        sentences = sentence_list(sentences)  # each template reads them anew
         _, after = special_tokens(self.tokenizer)
         cut = 0
 
@@ -406,8 +408,8 @@ class Encoder(nn.Module):
             raise EncoderError(f"{self.source} reads sentences in a template, without a prompt")
         is_one = isinstance(sentences, str)
         # Suites repeat sentences: each distinct text is encoded once.
-        chunks = sentence_chunks([sentences] if is_one else sentences)
-        distinct, [index] = number_sentences(chain.from_iterable(chunks))
+        given = sentence_list([sentences] if is_one else sentences)
+        distinct, [index] = number_sentences(given)
         on_gpu = self.device.type == "cuda"
         vectors = torch.empty(len(distinct), self.dimension, pin_memory=on_gpu)
         skipped = self._count_skipped(prompt)
