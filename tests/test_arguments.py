@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 
 import workbench
-from workbench import Encoder, SettingError
+from workbench import Encoder, RunError, SettingError
 from workbench.checkpoints import find_checkpoint
 from workbench.data import check, load_pairs, load_sentences, load_suites
 from workbench.files import as_list
 from workbench.sweeps._cells import read_seeds
-from workbench.systems import compare_scores, read_runs
+from workbench.systems import compare_scores, read_runs, write_trec
 from workbench.teachers import load_teacher
-from workbench.views import read_systems
+from workbench.views import read_board, read_systems
 from workbench.views.encoders import label_encoders
 
 BUNDLED = Path(workbench.data.__file__).parents[2] / "data" / "models" / "english-encoder"
@@ -78,3 +78,33 @@ def test_one_suite_is_compared_by_its_name() -> None:
     scores = read_systems(["english-encoder", "word-overlap"], "ladders-all")
     compared = compare_scores(scores, suites="ladders-all", samples=20)
     assert set(compared.table["suite"]) == {"ladders-all"}
+
+
+def test_the_home_folder_can_be_written_as_a_tilde(
+    encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bm25.run").write_text("q Q0 d1 1 2.5 bm25\nq Q0 d2 2 1.5 bm25\n")
+    (tmp_path / "test.qrels").write_text("q 0 d1 0\nq 0 d2 1\n")
+    assert [*read_systems("~/bm25.run", "~/test.qrels").reports] == ["bm25"]
+    scored = TABLE.assign(a=[0.5], b=[0.25]).rename(columns={"score": "gold"})
+    pd.concat([scored, scored.assign(sentence2="a fox", gold=3.5)]).to_csv(
+        tmp_path / "scores.csv", index=False
+    )
+    assert [*read_systems("~/scores.csv").reports] == ["a", "b"]
+    report = workbench.evaluate(encoder, "ladders-all")
+    for file in write_trec(report, "~/trec"):
+        assert file.parent == tmp_path / "trec"
+    saved = tmp_path / "saved"
+    encoder.save("~/saved")
+    encoder.restore("~/saved")
+    assert load_teacher("~/saved").source == f"folder:{saved}"
+    with pytest.raises(RunError, match=re.escape(f"{tmp_path / 'a-s1'} is no run")):
+        workbench.Run("~/a-s1")
+    (tmp_path / "class").mkdir()
+    assert read_board("~/class").notes == [
+        f"{tmp_path / 'class'} is no folder of a class: give one with a folder for each student"
+    ]
+    assert not (tmp_path / "~").exists()

@@ -49,7 +49,7 @@ from workbench.encoder._tokens import (
 )
 from workbench.encoder._vectors import number_sentences, require_finite
 from workbench.errors import EncoderError, did_you_mean
-from workbench.files import AnyPath, Facts
+from workbench.files import AnyPath, Facts, user_path
 from workbench.losses import Embeddings, Scores, Vectors, full_precision
 from workbench.printing import LOG
 
@@ -408,8 +408,7 @@ class Encoder(nn.Module):
             raise EncoderError(f"{self.source} reads sentences in a template, without a prompt")
         is_one = isinstance(sentences, str)
         # Suites repeat sentences: each distinct text is encoded once.
-        given = sentence_list([sentences] if is_one else sentences)
-        distinct, [index] = number_sentences(given)
+        distinct, [index] = number_sentences(sentence_list([sentences] if is_one else sentences))
         on_gpu = self.device.type == "cuda"
         vectors = torch.empty(len(distinct), self.dimension, pin_memory=on_gpu)
         skipped = self._count_skipped(prompt)
@@ -589,9 +588,9 @@ class Encoder(nn.Module):
 
         Raises EncoderError if they are of another model.
         """
-        load_weights(self.backbone, Path(folder))
+        load_weights(self.backbone, user_path(folder))
         # Layers over the pooling are in folders of their own, one for each module.
         if self.dense:
-            saved = find_checkpoint(str(Path(folder).absolute()))
+            saved = find_checkpoint(user_path(folder).absolute())
             layers = load_dense(saved, self.backbone.config.hidden_size)
             self.dense.load_state_dict(layers.state_dict())

@@ -1,7 +1,6 @@
 """What RankEncoder and mixed share: a start that may be E1, and rank similarity at test."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from numpy import ndarray
@@ -11,7 +10,7 @@ from workbench.config import RankEncoderConfig
 from workbench.data import Sentences
 from workbench.encoder import Card, Encoder, replace_encoder
 from workbench.errors import RunError
-from workbench.files import AnyPath, fill_template
+from workbench.files import AnyPath, fill_template, user_path
 from workbench.losses import Vectors
 from workbench.methods.base import ContrastiveMethod
 from workbench.methods.rank_distillation import RankDistillation, find_e1
@@ -147,6 +146,6 @@ class RankMethod(ContrastiveMethod):
     def restore(self, folder: AnyPath) -> None:
         """Load weights and corpus. Raises EncoderError if one is missing."""
         # Before the weights: a folder without a corpus is refused while nothing has changed.
-        corpus = read_corpus(Path(folder)) if self.saves_corpus else self.corpus
+        corpus = read_corpus(user_path(folder)) if self.saves_corpus else self.corpus
         super().restore(folder)
         self.ranks.corpus = corpus

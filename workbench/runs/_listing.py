@@ -286,7 +286,7 @@ def find_run(name: str, root: AnyPath = "runs") -> Run:
 
     The name may have its method in front. Raises RunError.
     """
-    if (Path(name) / "config.json").is_file():
+    if (user_path(name) / "config.json").is_file():
         return Run(name)
     # "-s1" is also the beginning of "-s10".
     fits = str.__eq__ if re.search(r"-s\d+$", name) else str.startswith

@@ -157,7 +157,7 @@ class Run:
 
     def __init__(self, path: AnyPath) -> None:
         """Open the run in the existing folder `path` for reading."""
-        self.path = Path(path)
+        self.path = user_path(path)
         if not (self.path / "config.json").is_file():
             raise RunError(
                 f"{self.path} is no run: it has no config.json; list the runs with `workbench runs`"

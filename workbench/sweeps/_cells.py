@@ -238,7 +238,7 @@ class Sweep:
 
     def __init__(self, folder: AnyPath) -> None:
         """Open the sweep in an existing folder. Raises RunError if it cannot be read."""
-        self.folder = Path(folder)
+        self.folder = user_path(folder)
         self.name = self.folder.name
         self.root = self.folder.parent.parent
         content: _Content = read_json(self.folder / _FILE, TypeAdapter(_Content))

@@ -98,7 +98,7 @@ def sweep(
         made = workbench.sweep("simcse", seeds="0-2", grid={"temperature": [0.05, 0.07]})
         made.table()
     """
-    own_grids = methods if isinstance(methods, Mapping) else dict.fromkeys(as_list(methods))
+    own_grids: Any = methods if isinstance(methods, Mapping) else dict.fromkeys(as_list(methods))
     grids = {
         method: merge_grids(method, grid or {}, own_grid or {})
         for method, own_grid in own_grids.items()

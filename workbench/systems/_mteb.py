@@ -13,7 +13,7 @@ from workbench.data import TRANSFER, Pairs, load_pairs
 from workbench.data._catalogue import TABLES
 from workbench.errors import DataError
 from workbench.evaluation import report_pairs
-from workbench.files import AnyPath, Facts, write_json
+from workbench.files import AnyPath, Facts, user_path, write_json
 from workbench.metrics import spearman
 from workbench.runs import Run
 from workbench.systems._scores import SystemScores, join_systems
@@ -44,7 +44,7 @@ def read_mteb(path: AnyPath, *, on: Pairs | AnyPath | None = None) -> SystemScor
         DataError: A file is damaged, two have scores of one system for the same pairs, or no file
             has scores of known pairs.
     """
-    root = Path(path).absolute()
+    root = user_path(path).absolute()
     files = sorted(root.rglob(f"[!.]*{_ENDING}")) if root.is_dir() else [root]
     parts = defaultdict(dict)  # task, subset, split -> system -> predictions
     for file in files:
@@ -144,7 +144,7 @@ def write_mteb(run: Run, folder: AnyPath) -> list[Path]:
     revision = run.path.resolve().name
     # mteb shows one revision of a model.
     name = f"{run.config.method}-{revision}"
-    place = Path(folder, "results", f"ranking-workbench__{name}", revision)
+    place = user_path(folder).joinpath("results", f"ranking-workbench__{name}", revision)
     model = {"name": f"ranking-workbench/{name}", "revision": revision}
     files: dict[Path, Facts] = {place / "model_meta.json": model}
     tasks = {

@@ -32,7 +32,7 @@ from workbench.data._sets import take_rows
 from workbench.data._tables import to_number
 from workbench.errors import DataError
 from workbench.evaluation import report_pairs
-from workbench.files import OWN_FILES, Names, as_list, set_name
+from workbench.files import OWN_FILES, Names, as_list, set_name, user_path
 from workbench.runs import AnyPath
 from workbench.systems._scores import SystemScores
 
@@ -51,7 +51,7 @@ def score_files(source: AnyPath) -> list[Path]:
     """Return the files of scores that a source is: itself, or those in a folder of such files.
 
     There is none in a folder that has folders or JSON, as those of runs and of encoders have."""
-    path = Path(source)
+    path = user_path(source)
     if path.name.lower().endswith(_ENDINGS):
         return [path]
     if any(path.glob("[!.]*/")) or any(path.glob("[!.]*.json")):
@@ -82,7 +82,7 @@ def read_score_file(
             twice; a score is no finite number; no pair has a score of every system.
     """
     if isinstance(on, str):
-        on = Path(on)
+        on = user_path(on)
     files = []
     paths = as_list(paths)
     for path in paths:
@@ -133,7 +133,7 @@ def read_score_file(
 def _read_rows(path: AnyPath, chosen: Any, *, has_gold: bool) -> DataFrame:
     """Return _ID, _TEXTS and _GOLD of a file, those that it has, and a column for each system."""
     # A path that is no name of a set is refused if it is no table.
-    table: Any = read_own(Path(path).absolute())
+    table: Any = read_own(user_path(path).absolute())
     cells = DataFrame(table.columns)
     numbers: Any = cells.map(to_number)
     is_wrong: Any = numbers.isna() & (cells != "")

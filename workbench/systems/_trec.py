@@ -15,7 +15,7 @@ from workbench.data import read_own, read_text
 from workbench.data._tables import to_number
 from workbench.errors import DataError, WorkbenchError
 from workbench.evaluation import RANKING_COLUMNS, Report, extract_table, ranking_metrics
-from workbench.files import Facts, Names, as_list, write_text
+from workbench.files import Facts, Names, as_list, user_path, write_text
 from workbench.metrics import retrieval_metrics
 from workbench.printing import LOG
 from workbench.runs import AnyPath
@@ -30,7 +30,7 @@ RUN_INDEX = ["query_id", "target_id"]
 def is_judgements(path: AnyPath) -> bool:
     """Return whether a file is one of `read_qrels`, by its first line."""
     with suppress(DataError):  # the name of a set, or Parquet, which is no text
-        first_line = read_text(Path(path)).strip().partition("\n")[0]
+        first_line = read_text(user_path(path)).strip().partition("\n")[0]
         fields = first_line.split()
         # A table of pairs has a header, whose last word is no number.
         is_header = fields == ["query-id", "corpus-id", "score"]
@@ -94,7 +94,7 @@ def judge_runs(runs: Facts, qrels: AnyPath) -> SystemScores:
     Raises:
         DataError: No query is judged, or a file cannot be read.
     """
-    folder = Path(qrels).absolute().parent
+    folder = user_path(qrels).absolute().parent
     suite = Path(str(qrels).removesuffix(".gz")).stem
     is_beir = folder.name == "qrels"
     if is_beir:
@@ -162,7 +162,7 @@ def write_trec(source: Any, folder: AnyPath) -> list[Path]:
     if table.empty:
         raise DataError(f"{source!r:.80} has no rankings; a query is a sentence in 4 pairs or more")
     tag = re.sub(r"\s", "_", getattr(source, "path", Path("report")).resolve().name)
-    place = Path(folder)
+    place = user_path(folder)
     files = {}
     for suite, rows in table.groupby("suite", sort=False, observed=True):
         ids = rows[RUN_INDEX].astype(str).replace(r"\s", "%20", regex=True)
@@ -206,7 +206,7 @@ def _find_texts(ids: Any, path: Path) -> Any:
 
 def _read_fields(path: AnyPath, form: str) -> Any:
     """Return the fields of each line by query_id and target_id; the score is a finite number."""
-    text = read_text(Path(path))
+    text = read_text(user_path(path))
     first_line = text.strip().partition("\n")[0]
     if len(first_line.split()) == 3:
         form = form.replace(" 0 ", " ")  # as BEIR's judgements

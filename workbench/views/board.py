@@ -8,7 +8,7 @@ import pandas as pd
 from pandas import DataFrame
 
 from workbench.errors import DataError, first_problem
-from workbench.files import AnyPath
+from workbench.files import AnyPath, user_path
 from workbench.metrics import seed_interval
 from workbench.views._style import render
 from workbench.views.export import FigureRenderer, script_html, write_page
@@ -56,8 +56,9 @@ def read_board(folder: AnyPath, suite: str = "world-test", method: str = "") -> 
     sheets = [DataFrame(columns=["folder", *SHEET_COLUMNS])]
     runs = [DataFrame(columns=["student", "method", "settings", "seed", "ended", "spearman"])]
     notes = []
-    places = sorted(filter(Path.is_dir, Path(folder).iterdir()))
-    if (Path(folder) / SHEET).is_file() or not places:
+    folder = user_path(folder)
+    places = sorted(filter(Path.is_dir, folder.iterdir()))
+    if (folder / SHEET).is_file() or not places:
         notes.append(f"{folder} is no folder of a class: give one with a folder for each student")
     for place in places:
         # Browsers number what they save again.
@@ -87,10 +88,10 @@ def read_board(folder: AnyPath, suite: str = "world-test", method: str = "") -> 
                 )
         # A run's folder alone has the class as its root, whose runs are everybody's.
         roots = {config.parents[2] for config in place.rglob("*-s*/config.json")}
-        for root in roots - {Path(folder)}:
+        for root in roots - {folder}:
             with suppress(DataError):  # it has no scores of this suite
                 runs.append(finished_runs(root, suite).assign(student=place.name))
-    notes += [f"{packed} is no folder: unpack it" for packed in Path(folder).glob("*.zip")]
+    notes += [f"{packed} is no folder: unpack it" for packed in folder.glob("*.zip")]
     # One student may hand in a folder twice, and sort it.
     answers: Any = pd.concat(sheets).drop_duplicates()
     answers = answers.sort_values(["folder", "time"], kind="stable")

@@ -14,7 +14,7 @@ from workbench.config import BaselineConfig
 from workbench.data import Pairs, default_suite, load_own_pairs, own_columns, require_in_one
 from workbench.errors import DataError, RunError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
-from workbench.files import AnyPath, Names, as_list, set_name
+from workbench.files import AnyPath, Names, as_list, set_name, user_path
 from workbench.printing import printable
 from workbench.runs import NAME, Run, is_finished, read_row
 from workbench.systems import (
@@ -112,8 +112,8 @@ def read_systems(
     tables = [name for name in names if not is_judged and score_files(name)]
     files = chain.from_iterable(map(score_files, tables))
     require_in_one([*files, *on], columns or {})
-    mteb = [name for name in names if Path(name).match(_PREDICTIONS)]
-    trec = [name for name in names if name not in (*tables, *mteb) and Path(name).is_file()]
+    mteb = [name for name in names if user_path(name).match(_PREDICTIONS)]
+    trec = [name for name in names if name not in (*tables, *mteb) and user_path(name).is_file()]
     parts = {}
     encoders = {}
     for label, name in sources_of.items():
@@ -123,7 +123,7 @@ def read_systems(
             parts[label] = _read_trec(trec, _only(on))
         elif name in tables or name in trec:
             continue
-        elif name in mteb or any(Path(name).rglob(_PREDICTIONS)):
+        elif name in mteb or any(user_path(name).rglob(_PREDICTIONS)):
             gold = _only(on)
             if gold and not is_judged:
                 gold = load_own_pairs(gold, columns)
@@ -181,7 +181,7 @@ def _only(on: Sequence[str]) -> str | None:
 
 
 def _read_trec(paths: list[str], judgements: str | None) -> SystemScores:
-    if judgements is None or not Path(judgements).is_file():
+    if judgements is None or not user_path(judgements).is_file():
         raise SettingError(
             f"{paths[0]} is read as a TREC run file, which needs judgements: give their file with "
             "--on FILE, or name a file of scores .csv, .tsv, .jsonl or .parquet, or the folder of "
@@ -255,7 +255,7 @@ def _runs_of(name: str, root: AnyPath, suites: set[str]) -> dict[str, list[Run]]
     The label of an evaluated encoder is its name: if these suites were not evaluated, or are files,
     whose content may be another one by now, the name is that of the encoder.
     """
-    folder = Path(name)
+    folder = user_path(name)
     if is_finished(folder):
         row = read_row(folder)
         rows = [row]
@@ -268,7 +268,7 @@ def _runs_of(name: str, root: AnyPath, suites: set[str]) -> dict[str, list[Run]]
     elif folder.is_dir():
         rows = run_tables.finished_rows(folder)
     else:
-        rows = run_tables.finished_rows(root) if Path(root).is_dir() else []
+        rows = run_tables.finished_rows(root) if user_path(root).is_dir() else []
     groups = defaultdict(list)
     # The label depends on the other runs under the root, so it is that of all of them.
     for row, label in zip(rows, run_tables.label_runs(rows), strict=True):
