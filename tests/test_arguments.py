@@ -33,7 +33,7 @@ def test_an_object_in_the_place_of_a_name_is_refused_with_a_remedy(
     function: Callable[[Any], Any], encoder: Encoder
 ) -> None:
     for value in (TABLE, encoder):
-        told = f"got {type(value).__name__}; Pairs.from_frame makes a set of a table, and encoders"
+        told = f"got {type(value).__name__}; Pairs.from_frame makes a set of a table, and"
         with pytest.raises(SettingError, match=re.escape(told)):
             function(value)
 
@@ -108,3 +108,8 @@ def test_the_home_folder_can_be_written_as_a_tilde(
         f"{tmp_path / 'class'} is no folder of a class: give one with a folder for each student"
     ]
     assert not (tmp_path / "~").exists()
+
+
+def test_systems_are_named(encoder: Encoder) -> None:
+    with pytest.raises(SettingError, match="expected a name or a path, got Encoder"):
+        read_systems(encoder, "ladders-all")

@@ -68,15 +68,18 @@ _OLDER_VOCABULARY = re.compile(r"(?!sentencepiece\.bpe|spiece).*\.model")  # bes
 
 
 def user_path(name: AnyPath) -> Path:
-    """Return the path that a user names, with ~ as the home folder.
+    """Return the path that a user names, with ~ as the home folder. Raises as `path_text`."""
+    return Path(path_text(name)).expanduser()
 
-    Raises SettingError for an object in the place of a name."""
+
+def path_text(name: AnyPath) -> str:
+    """Return a name or path as text. Raises SettingError for an object in the place of a name."""
     if not isinstance(name, AnyPath):
         raise SettingError(
             f"expected a name or a path, got {type(name).__name__}; Pairs.from_frame makes a set "
-            "of a table, and encoders are evaluated and shown as they are"
+            "of a table, and `evaluate` and the views take encoders as they are"
         )
-    return Path(name).expanduser()
+    return str(name)
 
 
 def as_list(values: Any) -> list[Any]:

@@ -28,6 +28,7 @@ from workbench.files import (
     AnyPath,
     checkpoint_checksum,
     file_checksum,
+    path_text,
     project_path,
     user_path,
 )
@@ -48,8 +49,7 @@ def find_checkpoint(name: AnyPath, revision: str | None = None) -> Checkpoint:
     Raises:
         EncoderError: There is none, or its files are not those of an encoder.
     """
-    user_path(name)  # which refuses an object in the place of a name
-    name = str(name)
+    name = path_text(name)
     plain = name.removeprefix("st:")
     is_st = plain != name
     path = user_path(plain)

@@ -14,7 +14,7 @@ from workbench.config import BaselineConfig
 from workbench.data import Pairs, default_suite, load_own_pairs, own_columns, require_in_one
 from workbench.errors import DataError, RunError, SettingError
 from workbench.evaluation import Report, extract_table, report_pairs
-from workbench.files import AnyPath, Names, as_list, set_name, user_path
+from workbench.files import AnyPath, Names, as_list, path_text, set_name, user_path
 from workbench.printing import printable
 from workbench.runs import NAME, Run, is_finished, read_row
 from workbench.systems import (
@@ -102,7 +102,7 @@ def read_systems(
     on = as_list(on)
     _require_named_apart(map(set_name, on))
     # A mapping names its encoders; everything else has names of its own.
-    sources_of = {label: str(source) for label, source in label_encoders(sources).items()}
+    sources_of = {label: path_text(source) for label, source in label_encoders(sources).items()}
     if not sources_of:
         raise SettingError("no system is given: name encoders, runs or files of scores")
     is_judged = any(map(is_judgements, on[:1]))
@@ -167,11 +167,10 @@ def score_encoders(
         find_checkpoint(name)  # another folder is refused before torch is loaded
     data = _datasets(on, parts, columns)
     pairs = {suite: of_suite for suite, (_, of_suite) in data.items()}
-    scores = {}
-    for label, name in encoders.items():
-        report = _score(label, name, data, columns)
-        scores[label] = SystemScores({label: [report]}, pairs)
-    return scores
+    return {
+        label: SystemScores({label: [_score(label, name, data, columns)]}, pairs)
+        for label, name in encoders.items()
+    }
 
 
 def _only(on: Sequence[str]) -> str | None:
