@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pandas as pd
@@ -11,8 +11,10 @@ import pytest
 import workbench
 from workbench import Encoder, RunError, SettingError
 from workbench.checkpoints import find_checkpoint
+from workbench.config import SimCSEConfig
 from workbench.data import check, load_pairs, load_sentences, load_suites
 from workbench.files import as_list
+from workbench.runs import Run, choose_runs
 from workbench.sweeps._cells import read_seeds
 from workbench.systems import compare_scores, read_runs, write_trec
 from workbench.teachers import load_teacher
@@ -28,12 +30,14 @@ def encoder() -> Encoder:
     return Encoder.from_pretrained("english-encoder", pooling="mean")
 
 
-@pytest.mark.parametrize("function", [load_pairs, load_sentences, load_teacher, find_checkpoint])
+@pytest.mark.parametrize(
+    "function", [load_pairs, load_sentences, load_suites, load_teacher, find_checkpoint]
+)
 def test_an_object_in_the_place_of_a_name_is_refused_with_a_remedy(
     function: Callable[[Any], Any], encoder: Encoder
 ) -> None:
     for value in (TABLE, encoder):
-        told = f"got {type(value).__name__}; Pairs.from_frame makes a set of a table, and"
+        told = f"expected one name or path, got {type(value).__name__}; a table becomes a set with"
         with pytest.raises(SettingError, match=re.escape(told)):
             function(value)
 
@@ -42,6 +46,7 @@ def test_a_path_is_as_good_as_a_name(tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     TABLE.to_csv(file, index=False)
     assert [*load_suites(file)] == ["mine"]
+    assert [*load_suites(PurePath(file))] == ["mine"]
     assert load_teacher(BUNDLED, pooling="mean").source == f"folder:{BUNDLED}"
     assert check(file)["name"].tolist() == [file]
 
@@ -52,8 +57,11 @@ def test_one_is_read_as_a_list_with_it(encoder: Encoder, tmp_path: Path) -> None
 
         def __call__(self) -> None: ...
 
-    one = Layers([1, 2])
-    for value in ("stsb-dev", tmp_path, encoder, one, len, 3, None):
+    class Pipeline(list):
+        def encode(self) -> None: ...
+
+    sequences = (Layers([1, 2]), Pipeline([1, 2]))
+    for value in ("stsb-dev", tmp_path, encoder, *sequences, TABLE, len, 3, None):
         [same] = as_list(value)
         assert same is value
     assert as_list({"a": 1, "b": 2}) == ["a", "b"]
@@ -71,13 +79,24 @@ def test_a_single_name_is_not_read_by_its_letters(encoder: Encoder, tmp_path: Pa
     (tmp_path / "test.qrels").write_text("q 0 d1 0\nq 0 d2 1\n")
     scores = read_runs(tmp_path / "bm25.run", tmp_path / "test.qrels")
     assert [*scores.reports] == ["bm25"]
-    assert workbench.list_runs(tmp_path, "method=simcse", columns="seed").empty
+    run = Run.open(SimCSEConfig.from_parameters("demo", 1), tmp_path)
+    listed = workbench.list_runs(tmp_path, "method=simcse", columns="seed")
+    assert listed.to_dict("list") == {"seed": [1]}
+    for words in ("method=simcse", run.path.name, run.path, [run.path]):
+        assert [one.path for one in choose_runs(words, tmp_path)] == [run.path]
 
 
 def test_one_suite_is_compared_by_its_name() -> None:
     scores = read_systems(["english-encoder", "word-overlap"], "ladders-all")
     compared = compare_scores(scores, suites="ladders-all", samples=20)
     assert set(compared.table["suite"]) == {"ladders-all"}
+
+
+def test_names_that_can_be_read_once_are_enough(encoder: Encoder) -> None:
+    once = (name for name in ["ladders-all"])
+    assert [*workbench.evaluate(encoder, once).metrics] == ["ladders-all"]
+    files = pd.Index(["world-dev", "world-train"])
+    assert check(files)["name"].tolist() == [*files]
 
 
 def test_the_home_folder_can_be_written_as_a_tilde(
@@ -108,8 +127,10 @@ def test_the_home_folder_can_be_written_as_a_tilde(
         f"{tmp_path / 'class'} is no folder of a class: give one with a folder for each student"
     ]
     assert not (tmp_path / "~").exists()
+    TABLE.to_csv("~nobody.csv", index=False)
+    assert load_pairs("~nobody.csv").name == "~nobody"
 
 
 def test_systems_are_named(encoder: Encoder) -> None:
-    with pytest.raises(SettingError, match="expected a name or a path, got Encoder"):
+    with pytest.raises(SettingError, match="expected one name or path, got Encoder"):
         read_systems(encoder, "ladders-all")

@@ -20,7 +20,7 @@ from workbench import RankMixture, SimCSE, rank_premise, views
 from workbench.config import SEVEN_STS, BaselineConfig, SimCSEConfig
 from workbench.data import Pairs, load_dev, load_pairs
 from workbench.encoder import Encoder
-from workbench.errors import DataError, EncoderError, RunError
+from workbench.errors import DataError, EncoderError, RunError, SettingError
 from workbench.evaluation import dev_values, evaluate, evaluate_model, per_query_metrics
 from workbench.metrics import alignment, uniformity
 from workbench.runs import Run, list_runs
@@ -192,7 +192,10 @@ def test_a_run_contains_its_evaluation_and_is_not_evaluated_twice(tmp_path: Path
     with pytest.raises(RunError, match="contains an evaluation of made"):
         evaluate(by_letters, {"other": pairs([1.0, 2.0])}, run=run)
     with pytest.raises(DataError, match="suites must be names"):
-        evaluate(by_letters, [pairs([1.0, 2.0])])  # pyright: ignore[reportArgumentType]
+        evaluate(by_letters, [])
+    for unnamed in (pairs([1.0, 2.0]), [pairs([1.0, 2.0])]):
+        with pytest.raises(SettingError, match=r"got Pairs; .* and sets as \{name: set\}"):
+            evaluate(by_letters, unnamed)  # pyright: ignore[reportArgumentType]
     with pytest.raises(RunError, match="of made, all, sklearn, not of made, mean"):
         evaluate(by_letters, made, run=run, how="mean")
 

@@ -24,7 +24,7 @@ from workbench.errors import RunError, SettingError
 # Seconds to wait where Windows refuses to move a file that another program, such as a scanner of
 # viruses or a reader, has open for a moment.
 _WAITS = (0.1, 0.3, 1, 2) if os.name == "nt" else ()
-AnyPath = str | Path
+AnyPath = str | os.PathLike
 Names = Iterable[AnyPath] | AnyPath  # one or several, as `as_list` reads them
 Facts = dict[str, Any]  # names and values of any type
 # The user's folder; "~" if there is none, as in some containers, where Path.home() is an error.
@@ -69,24 +69,25 @@ _OLDER_VOCABULARY = re.compile(r"(?!sentencepiece\.bpe|spiece).*\.model")  # bes
 
 def user_path(name: AnyPath) -> Path:
     """Return the path that a user names, with ~ as the home folder. Raises as `path_text`."""
-    return Path(path_text(name)).expanduser()
+    # "~nobody" stays: Path.expanduser raises of it.
+    return Path(os.path.expanduser(path_text(name)))  # noqa: PTH111
 
 
 def path_text(name: AnyPath) -> str:
     """Return a name or path as text. Raises SettingError for an object in the place of a name."""
     if not isinstance(name, AnyPath):
         raise SettingError(
-            f"expected a name or a path, got {type(name).__name__}; Pairs.from_frame makes a set "
-            "of a table, and `evaluate` and the views take encoders as they are"
+            f"expected one name or path, got {type(name).__name__}; a table becomes a set with "
+            "Pairs.from_frame, and `evaluate` takes an encoder as it is and sets as {name: set}"
         )
-    return str(name)
+    return os.fspath(name)
 
 
 def as_list(values: Any) -> list[Any]:
-    """Return several as a list; one, such as a name or an encoder, becomes a list with it."""
-    if isinstance(values, AnyPath) or callable(values) or not isinstance(values, Iterable):
-        return [values]
-    return list(values)
+    """Return several as a list; one, such as a name, an encoder or a table, in a list."""
+    # A string can be encoded, too.
+    is_one = hasattr(values, "encode") or hasattr(values, "columns") or callable(values)
+    return [values] if is_one or not isinstance(values, Iterable) else list(values)
 
 
 def set_name(name: AnyPath) -> str:

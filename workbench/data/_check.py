@@ -46,7 +46,7 @@ def check(names: Names | None = None, *, columns: Columns = None, scale: Scale =
     """
     rows = [
         _check(part, columns, scale)
-        for name in as_list(names or CATALOGUE)
+        for name in as_list(CATALOGUE if names is None else names)
         # A task is a set for each of its splits.
         for part in TRANSFER.get(name, {"all": name}).values()
     ]

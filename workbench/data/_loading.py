@@ -43,6 +43,7 @@ from workbench.files import (
     AnyPath,
     as_list,
     file_checksum,
+    path_text,
     project_path,
     set_name,
     text_checksum,
@@ -201,7 +202,7 @@ def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
     suites = {}
     columns = getattr(config, "columns", {})
     for name in as_list(getattr(config, "suites", config)):
-        suite = load_task(name) if name in TRANSFER else load_own_pairs(name, columns)
+        suite = load_task(name) if path_text(name) in TRANSFER else load_own_pairs(name, columns)
         if suite.name in suites:
             raise DataError(f"suites: two sets are called {suite.name}; rename one of the files")
         suites[suite.name] = suite

@@ -25,7 +25,7 @@ from workbench.errors import DataError, EncoderError, RunError, require_known
 from workbench.evaluation._baselines import StaticWords, TfIdf, Whitened
 from workbench.evaluation._reports import Report, join_rankings, report_pairs, scores_table
 from workbench.evaluation._transfer import Classifier, classify
-from workbench.files import Names, as_list
+from workbench.files import Names
 from workbench.methods.base import Method
 from workbench.metrics import (
     alignment,
@@ -282,14 +282,9 @@ def _predict(model: Any, pairs: Pairs) -> np.ndarray:
 
 
 def _load(suites: Any) -> Suites:
-    is_named = all(isinstance(name, AnyPath) for name in as_list(suites))
-    if is_named and not isinstance(suites, Mapping):
+    if not isinstance(suites, Mapping):
         suites = load_suites(suites)
-    if (
-        not isinstance(suites, Mapping)
-        or not suites
-        or not {*map(type, suites.values())} <= {Pairs, TransferTask}
-    ):
+    if not suites or not {*map(type, suites.values())} <= {Pairs, TransferTask}:
         raise DataError(
             "suites must be names such as ['stsb-test', 'mr'], or scored pairs and transfer tasks "
             "by name, as {'mine': pairs}"

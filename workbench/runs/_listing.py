@@ -303,13 +303,14 @@ def find_run(name: str, root: AnyPath = "runs") -> Run:
     return Run(near[0])
 
 
-def choose_runs(words: Sequence[str], root: AnyPath = "runs") -> list[Run]:
+def choose_runs(words: Names, root: AnyPath = "runs") -> list[Run]:
     """Return the runs with these names (as `find_run`), each once, or those of all filters.
 
     Raises RunError if there is none, or if names and filters are mixed.
     """
+    words = as_list(words)
     # The path of a run may contain "=".
-    names = [word for word in words if not _FILTER.fullmatch(word) or Path(word).exists()]
+    names = [word for word in words if user_path(word).exists() or not _FILTER.fullmatch(word)]
     if names or not words:
         runs = [find_run(word, root) for word in words]
         return list({run.path.resolve(): run for run in runs}.values())

@@ -62,6 +62,7 @@ def compare_systems(
 
     The baseline of a folder of runs is the first SimCSE, otherwise the first label.
     """
+    on = as_list(on)
     scores = read_systems(sources, on, runs_root=runs_root, columns=columns)
     # A folder of runs has no first system that anybody chose.
     if not baseline and len(label_encoders(sources)) == 1:
@@ -72,7 +73,7 @@ def compare_systems(
         versions = {run_tables.suite_version(of_run, suite) for of_run in facts}
         if len(versions - {""}) > 1:
             scores.notes.append(f"{suite}: runs read it with other texts, though with this gold")
-    suites = [name for name in map(set_name, as_list(on)) if name in scores.suites]
+    suites = [name for name in map(set_name, on) if name in scores.suites]
     return compare_scores(scores, suites=suites, baseline=baseline, samples=samples)
 
 
