@@ -31,6 +31,7 @@ ON_VALUES = ["mean squared error", "correlation"]
 ON_ORDER = ["ListMLE", "CoSENT on lists"]
 IN_A_SOFTMAX = ["ListNet, the paper's temperatures", "ListNet, softer"]
 OF_RANKING = [*ON_VALUES, *IN_A_SOFTMAX, *ON_ORDER, "only the first", VECTORS]
+ORDER = [ITS_TEACHER, "SimCSE", NO_RANKING, *OF_RANKING]  # of the rows; others are as recorded
 
 
 class Cell(NamedTuple):
@@ -90,6 +91,8 @@ def read_cells() -> list[Cell]:
         finished = own[seeds == len(FINAL_SEEDS)]
         if finished.empty:
             continue
+        places = finished["row"].map({loss: place for place, loss in enumerate(ORDER)})
+        finished = finished.loc[places.sort_values(kind="stable").index]
         is_here = (table["start"] == start) & (table["pooling"] == pooling)
         # Without training, only graded pairs have test sets and sentences of their own.
         of_pairs = Cell(start, pooling, teacher, beside, own, own).question == "pairs"
@@ -97,7 +100,18 @@ def read_cells() -> list[Cell]:
         rows = pd.concat([table[is_untrained & is_here], finished])
         of_cell = (trials[CELL] == [start, pooling, teacher, beside]).all(axis=1)
         cells.append(Cell(start, pooling, teacher, beside, rows, trials[of_cell]))
-    return cells
+    return sorted(cells, key=_place)
+
+
+def _place(cell: Cell) -> tuple[bool, ...]:
+    """Return what cells are sorted by; others are in the order in which they were recorded."""
+    return (
+        cell.start != "world",
+        cell.beside == "alone",
+        cell.pooling == "cls",
+        "larger rates" in cell.start,
+        cell.teacher == OWN,
+    )
 
 
 def gains(cells: list[Cell]) -> list[Row]:
