@@ -32,6 +32,7 @@ ON_ORDER = ["ListMLE", "CoSENT on lists"]
 IN_A_SOFTMAX = ["ListNet, the paper's temperatures", "ListNet, softer"]
 OF_RANKING = [*ON_VALUES, *IN_A_SOFTMAX, *ON_ORDER, "only the first", VECTORS]
 ORDER = [ITS_TEACHER, "SimCSE", NO_RANKING, *OF_RANKING]  # of the rows; others are as recorded
+PLACES = {loss: place for place, loss in enumerate(ORDER)}
 
 
 class Cell(NamedTuple):
@@ -91,8 +92,7 @@ def read_cells() -> list[Cell]:
         finished = own[seeds == len(FINAL_SEEDS)]
         if finished.empty:
             continue
-        places = finished["row"].map({loss: place for place, loss in enumerate(ORDER)})
-        finished = finished.loc[places.sort_values(kind="stable").index]
+        finished = finished.sort_values("row", key=lambda row: row.map(PLACES), kind="stable")
         is_here = (table["start"] == start) & (table["pooling"] == pooling)
         # Without training, only graded pairs have test sets and sentences of their own.
         of_pairs = Cell(start, pooling, teacher, beside, own, own).question == "pairs"

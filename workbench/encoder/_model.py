@@ -252,6 +252,7 @@ class Encoder(nn.Module):
         if second_template:
             templates.append(Template(replace(self.spec, template=second_template), self.tokenizer))
         limit = min(limit, self.max_seq_length)
+        sentences = sentence_list(sentences)  # each template reads them anew
         return self._cut_rows(sentences, limit, templates, self.spec.prompt)[0]
 
     def bare_rows(self, sentences: Iterable[str]) -> TokenRows:
@@ -276,7 +277,6 @@ class Encoder(nn.Module):
         prompt: str,
     ) -> tuple[TokenRows, int]:
         """Return the tokens of all sentences in each template, cut, and how many were cut."""
-        sentences = sentence_list(sentences)  # each template reads them anew
         _, after = special_tokens(self.tokenizer)
         cut = 0
 

@@ -81,7 +81,7 @@ def read_score_file(
         DataError: A file cannot be read or has no system; `columns` has another role; an id occurs
             twice; a score is no finite number; no pair has a score of every system.
     """
-    if isinstance(on, str):
+    if isinstance(on, AnyPath):
         on = user_path(on)
     files = []
     paths = as_list(paths)

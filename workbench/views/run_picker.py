@@ -20,12 +20,7 @@ from workbench.views._table import Panel, TableWidget, View, dropdown, value_of
 from workbench.views.encoders import StartingEncoder
 from workbench.views.figures import Tables
 from workbench.views.notebooks import table_html
-from workbench.views.run_tables import (
-    pairs_of,
-    read_or_warn,
-    require_labels,
-    seed_table,
-)
+from workbench.views.run_tables import pairs_of, read_or_warn, require_labels, seed_table
 
 SEEDS = {"first": "the first of each", "each": "one by one"}
 Source = tuple[str, str, str]  # label, folder of the run and stage

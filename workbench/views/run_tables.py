@@ -16,13 +16,7 @@ from workbench.errors import DataError, SettingError, WorkbenchError, unknown_na
 from workbench.files import AnyPath, Facts, fill_template, set_name, user_path
 from workbench.metrics import FEWEST_QUERIES, MEASURE_TITLES, seed_spread
 from workbench.printing import LOG
-from workbench.runs import (
-    Run,
-    read_row,
-    read_rows,
-    short_value,
-    split_common_settings,
-)
+from workbench.runs import Run, read_row, read_rows, short_value, split_common_settings
 
 _T = TypeVar("_T")
 _VISIBLE = 5e-5  # a smaller fall is not reported: both scores are printed alike, x 100
