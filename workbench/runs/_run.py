@@ -287,7 +287,7 @@ class Run:
 
         A value is None if it is undefined.
         """
-        return read_json(self._unchanged(FINISHED, stage))
+        return read_json(self.stored_path(FINISHED, stage))
 
     def scores(self, stage: str = "") -> DataFrame:
         """Return suite, subset, pair_id, gold, predicted."""
@@ -357,10 +357,13 @@ class Run:
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
     def _table(self, name: str, stage: str) -> DataFrame:
-        return read_stored_table(self._unchanged(name, stage))
+        return read_stored_table(self.stored_path(name, stage))
 
-    def _unchanged(self, name: str, stage: str) -> Path:
-        """Return the path of a file after comparing its content with what was written."""
+    def stored_path(self, name: str, stage: str = "") -> Path:
+        """Return the path of a file of the run, whose content is what the run wrote.
+
+        Raises RunError if it was cut or changed since, or is missing.
+        """
         path = self.path / stage / name
         if not path.is_file():
             unfinished = "the run is not finished: run it again and it goes on"

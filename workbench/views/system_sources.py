@@ -296,7 +296,12 @@ def runs_by_seed(label: str, rows: list[Any]) -> list[Run]:
     if different := ", ".join(sorted(several - {"base", "encoder"})):
         raise DataError(f"{label}: runs of different {different} have no mean; pass another folder")
     paths = [row["path"] for row in sorted(rows, key=lambda row: row["seed"])]
-    return [Run(path) for path in paths if run_tables.read_or_warn(path, Run.scores) is not None]
+    # Not read: that takes as long as the comparison, which reads them.
+    return [
+        Run(path)
+        for path in paths
+        if run_tables.read_or_warn(path, Run.stored_path, name="scores.csv")
+    ]
 
 
 def _reports(runs: list[Run], on: Sequence[str], columns: Any) -> list[Any]:
