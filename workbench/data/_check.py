@@ -16,7 +16,7 @@ from workbench.data._sets import AnySet, LabelledSentences, Pairs
 from workbench.data._tables import Table, own_file, write_table
 from workbench.errors import DataError
 from workbench.files import Facts, Names, as_list, fill_template, set_name
-from workbench.metrics import FEWEST_TARGETS, ranking_groups
+from workbench.metrics import FEWEST_TARGETS
 from workbench.words import words_of
 
 # An empty text, spaces (also without a width), and what programs write for no value.
@@ -106,7 +106,6 @@ def report(data: AnySet) -> list[str]:
         "data/report.txt",
         data=data,
         counts=counts,
-        ranking_groups=ranking_groups,
         fewest=FEWEST_TARGETS,
     )
     return text.rstrip().split("\n")
@@ -118,9 +117,7 @@ def training_commands(file: str, data: AnySet, options: str = "") -> list[str]:
     options: Those of `workbench data split`."""
     facts: Facts = {"kind": data.kind, "options": options, "fewest": FEWEST_TARGETS}
     facts["file"] = shlex.quote(file)
-    facts["lists"] = isinstance(data, Pairs) and ranking_groups(
-        data.sentence1, data.sentence2, data.gold
-    )
+    facts["lists"] = isinstance(data, Pairs) and data.groups()
     for part in ("train", "dev", "test"):
         facts[part] = shlex.quote(f"parts/{set_name(file)}-{part}.tsv.gz")
     return fill_template("data/commands.txt", **facts).rstrip().split("\n")

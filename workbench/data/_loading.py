@@ -37,7 +37,7 @@ from workbench.data._tables import (
     table_content,
     table_of,
 )
-from workbench.errors import DataError
+from workbench.errors import DataError, require_known
 from workbench.files import (
     OWN_FILES,
     AnyPath,
@@ -114,7 +114,11 @@ def load_pairs(name: AnyPath, **options: Any) -> Pairs:
 
 
 def load_task(name: str) -> TransferTask:
-    """Load a transfer task of SentEval: mr, cr, subj, mpqa, sst2, trec or mrpc."""
+    """Load a transfer task of SentEval: mr, cr, subj, mpqa, sst2, trec or mrpc.
+
+    Raises SettingError for another name.
+    """
+    require_known("transfer task", name, TRANSFER, "of SentEval")
     return TransferTask(name, {split: load_data(part) for split, part in TRANSFER[name].items()})
 
 
@@ -210,7 +214,7 @@ def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
 
 
 def default_suite() -> str:
-    """Return the scored pairs that are shown if none are named: those of English that are here."""
+    """Return the name of the pairs to show if none are named: of English, if they are here."""
     return "stsb-test" if checksum_here("stsb-test") else "ladders-all"
 
 

@@ -15,7 +15,7 @@ from workbench.data._roles import ROLES, Columns, Scale, read_roles
 from workbench.data._tables import Table, Texts, table_of
 from workbench.errors import DataError
 from workbench.files import Facts, text_checksum
-from workbench.metrics import ranking_groups
+from workbench.metrics import RankingGroup, ranking_groups
 
 # Means of seven sets in a run's metrics.
 AVERAGES = {"sts-average": SEVEN_STS, "transfer-average": [*TRANSFER]}
@@ -99,6 +99,10 @@ class Pairs(_Rows):
     def summary(self) -> str:
         """One line: the name, the number of pairs and the range of gold scores."""
         return f"{self.name}: {len(self)} pairs, gold {self.scale_text}"
+
+    def groups(self) -> list[RankingGroup]:
+        """Return the queries with their targets, as `ranking_groups`."""
+        return list(ranking_groups(self.sentence1, self.sentence2, self.gold).values())
 
     @property
     def scale_text(self) -> str:
@@ -304,7 +308,7 @@ def sample_queries(data: Pairs, limit: int, seed: int) -> Pairs:
     """Return all pairs of `limit` queries, drawn with `seed` and kept in order.
 
     A query is a sentence in four or more pairs."""
-    groups = list(ranking_groups(data.sentence1, data.sentence2, data.gold).values())
+    groups = data.groups()
     if limit >= len(groups):
         return data
     chosen = draw_rows(len(groups), limit, seed)
@@ -343,19 +347,19 @@ def split(
     """
     # Pairs of one query in train and in test would leak what the query means.
     query_of, queries = pd.factorize(np.array(data.texts[0], object))
+    total = len(queries)
     counts = {
-        part: max(1, round(share * len(queries)))
+        part: max(1, round(share * total))
         for part, share in (("dev", dev), ("test", test))
         if share > 0
     }
     held_out = sum(counts.values())
-    if not (min(dev, test) >= 0 and dev + test < 1) or held_out >= len(queries):
+    if not (min(dev, test) >= 0 and dev + test < 1) or held_out >= total:
         raise DataError(
-            f"{data.name}: dev {dev:g} and test {test:g} of {len(queries)} queries leave none to "
-            "train on"
+            f"{data.name}: dev {dev:g} and test {test:g} of {total} queries leave none to train on"
         )
-    order = np.random.default_rng(seed).permutation(len(queries))
-    part_of = np.full(len(queries), "train")
+    order = np.random.default_rng(seed).permutation(total)
+    part_of = np.full(total, "train")
     part_of[order[:held_out]] = np.repeat(list(counts), list(counts.values()))
     parts = {}
     for part in ("train", *counts):

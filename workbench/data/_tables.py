@@ -103,8 +103,11 @@ class Table:
 
     def has_lists(self, *columns: str) -> bool:
         """Return whether a cell of these columns is a list."""
-        cells = chain.from_iterable(self.cells.get(column, ()) for column in columns)
-        return any(isinstance(cell, (list, tuple, ndarray)) for cell in cells)
+        return any(
+            isinstance(cell, (list, tuple, ndarray))
+            for column in columns
+            for cell in self.cells.get(column, ())
+        )
 
     def combine_lists(self, positive: str, negative: str) -> "Table":
         """Return a row for each positive with each negative, if a column holds lists of texts."""

@@ -104,8 +104,12 @@ def load_parts(
         if pooling == "pooler":
             _prepare_pooler(model, checkpoint, is_random=is_random, is_new=new_pooler)
     # Some kinds have relative positions alone, and no such table.
-    tables = [part for name, part in model.named_modules() if name.endswith("position_embeddings")]
-    table = next((each for each in tables if hasattr(each, "padding_idx")), None)
+    tables = (
+        part
+        for name, part in model.named_modules()
+        if name.endswith("position_embeddings") and hasattr(part, "padding_idx")
+    )
+    table = next(tables, None)
     tokenizer = _load_tokenizer(checkpoint, model, pooling, table)
     positions = _count_positions(config, tokenizer, table)
     # Padding is on the right, where no token of a causal model sees it.
@@ -454,11 +458,11 @@ def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = Fals
 
 def _is_causal(config: Any) -> bool:
     """Return whether a token sees only those before it."""
-    if config.model_type in _BIDIRECTIONAL:
-        return False
-    if getattr(config, "use_bidirectional_attention", False) is True:
-        return False
-    if getattr(config, "is_causal", True) is False:
+    if (
+        config.model_type in _BIDIRECTIONAL
+        or getattr(config, "use_bidirectional_attention", False) is True
+        or getattr(config, "is_causal", True) is False
+    ):
         return False
     kind = type(config)
     return kind in MODEL_FOR_CAUSAL_LM_MAPPING and kind not in MODEL_FOR_MASKED_LM_MAPPING

@@ -50,7 +50,7 @@ from workbench.encoder._tokens import (
 from workbench.encoder._vectors import number_sentences, require_finite
 from workbench.errors import EncoderError, did_you_mean
 from workbench.files import AnyPath, Facts, user_path
-from workbench.losses import Embeddings, Scores, Vectors, full_precision
+from workbench.losses import Embeddings, Scores, Vectors, cosine_matrix, full_precision
 from workbench.printing import LOG
 
 _CLS = EncodingSpec("cls")
@@ -409,13 +409,14 @@ class Encoder(nn.Module):
         is_one = isinstance(sentences, str)
         # Suites repeat sentences: each distinct text is encoded once.
         distinct, [index] = number_sentences(sentence_list([sentences] if is_one else sentences))
+        count = len(distinct)
         on_gpu = self.device.type == "cuda"
-        vectors = torch.empty(len(distinct), self.dimension, pin_memory=on_gpu)
+        vectors = torch.empty(count, self.dimension, pin_memory=on_gpu)
         skipped = self._count_skipped(prompt)
         # While a GPU computes a piece, the next one is tokenised here.
-        piece = _PIECES.get(self.device.type, len(distinct) or 1)
+        piece = _PIECES.get(self.device.type, count or 1)
         cut = unknown = tokens = 0
-        for start in range(0, len(distinct), piece):
+        for start in range(0, count, piece):
             texts = distinct[start : start + piece]
             rows, cut_here = self._cut_rows(texts, self.max_seq_length, [self._template], prompt)
             cut += cut_here
@@ -429,7 +430,7 @@ class Encoder(nn.Module):
             LOG.warning(
                 "%d of %d distinct sentences are longer than %d tokens and were cut",
                 cut,
-                len(distinct),
+                count,
                 self.max_seq_length,
             )
         if 3 * unknown > tokens:
@@ -439,7 +440,7 @@ class Encoder(nn.Module):
                 tokens,
                 self.source,
             )
-        if len(distinct) < len(index):
+        if count < len(index):
             vectors = vectors[index]
         require_finite(vectors, self.source, "vector of sentence")
         if normalize_embeddings:
@@ -458,10 +459,7 @@ class Encoder(nn.Module):
 
         One vector counts as one row.
         """
-        rows, columns = (
-            functional.normalize(part, dim=1) for part in torch.atleast_2d(first, second)
-        )
-        return rows @ columns.T
+        return cosine_matrix(*torch.atleast_2d(first, second))
 
     def _compute(
         self,
@@ -476,7 +474,7 @@ class Encoder(nn.Module):
         """
         order = np.argsort(-lengths, kind="stable")
         # A copy of each batch to the CPU would wait for the device.
-        found = (
+        on_device = (
             result if self.device.type == "cpu" else torch.empty_like(result, device=self.device)
         )
         start = 0
@@ -486,11 +484,11 @@ class Encoder(nn.Module):
                 index = order[start : start + count]
                 batch = to_device({"rows": torch.from_numpy(index), **batch_of(index)}, self.device)
                 places = batch.pop("rows")
-                found[places] = self(batch).float()
-                start += len(index)
-        if found is not result:
+                on_device[places] = self(batch).float()
+                start += count
+        if on_device is not result:
             # Into pinned memory without a wait: the caller waits once for all pieces.
-            result.copy_(found, non_blocking=result.is_pinned())
+            result.copy_(on_device, non_blocking=result.is_pinned())
 
     def _rows_at_once(self, longest: int, batch_size: int) -> int:
         """Return the size of a batch whose longest row has so many tokens."""

@@ -83,14 +83,12 @@ def evaluate(
             raise RunError(
                 f"the training of {run.path} has not finished; call fit(..., run=run) first"
             )
-        is_stored = run.has(stage)
-        if is_stored:
-            _require_same(run, stage, data, how, classifier)
         inputs = {}
         for name, dataset in data.items():
             role = f"suite {name}" if name in _ROLES.split() else name
             inputs[role] = dataset.source, dataset.checksum
-        if is_stored:
+        if run.has(stage):
+            _require_same(run, stage, data, how, classifier)
             run.record(inputs)  # which refuses a suite that has changed since
             return Report(run.metrics(stage), run.scores(stage), run.rankings(stage))
         if not stage and isinstance(model, Method):

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from pandas import DataFrame
 
 from workbench.data import Pairs
-from workbench.metrics import average_ranks, ranking_groups
+from workbench.metrics import average_ranks
 
 RANKING_COLUMNS = ("suite", "query_id", "target_id", "query", "target", "gold", "score", "rank")
 
@@ -28,8 +28,7 @@ def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> DataFrame:
         raise ValueError(
             f"scores have shape {values.shape}; there must be {len(pairs.gold)}, none of them nan"
         )
-    queries = ranking_groups(pairs.sentence1, pairs.sentence2, pairs.gold)
-    groups = list(queries.values())
+    groups = pairs.groups()
     if not groups:
         return DataFrame(columns=list(RANKING_COLUMNS))
     # One frame of all queries, not one for each: a suite can have thousands.
@@ -39,9 +38,9 @@ def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> DataFrame:
         "suite": suite,
         "query_id": np.repeat([f"q{number}" for number in range(len(groups))], sizes),
         "target_id": np.asarray(pairs.pair_id, object)[rows],
-        "query": np.repeat(np.array(list(queries), object), sizes),
+        "query": np.repeat(np.array([group.query for group in groups], object), sizes),
         "target": [target for group in groups for target in group.targets],
-        "gold": np.concatenate([group.gold for group in groups]),
+        "gold": pairs.gold[rows].astype(float),
         "score": values[rows],
         "rank": np.concatenate([average_ranks(-values[group.pairs]) for group in groups]),
     }

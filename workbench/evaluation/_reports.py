@@ -145,7 +145,6 @@ def per_query_metrics(table: DataFrame) -> DataFrame:
     rows = []
     groups: Any = table.groupby(key, sort=False, observed=True)[["gold", "score"]]
     for names, group in groups:
-        gold = group["gold"].to_numpy()
-        scores = group["score"].to_numpy()
+        gold, scores = group.to_numpy().T
         rows.append([*names, kendall(gold, scores), ndcg(gold, scores), len(group)])
     return DataFrame(rows, columns=[*key, "kcc", "ndcg", "n"])

@@ -69,7 +69,7 @@ def classify(
         ]
         # SentEval compares what it prints: of equal shares the first strength is chosen.
         shares = [round(float(mean), 4) for mean in np.mean(right, axis=0)]
-        best = int(np.argmax(shares))
+        best = np.argmax(shares)
         (predict,) = fit(train, dev, [strengths[best]])
         x, y = test
         predicted[places] = predict(x)

@@ -38,6 +38,7 @@ def full_precision(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
         device = next(
             (a.device.type for a in (*positional, *named.values()) if isinstance(a, Tensor)), "cpu"
         )
+        # Some devices have no autocast, such as meta, on which tests/test_device.py runs.
         if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
             return function(*positional, **named)  # pyright: ignore[reportCallIssue]
         with torch.autocast(device, enabled=False):

@@ -65,10 +65,9 @@ def pearson(scores: PairScores, gold: AnyShape) -> Scalar:
 
 def _row_correlations(first: Scores, second: Scores) -> PairScores:
     """Return Pearson's correlation of each row; 0, without gradient, of a constant one."""
-    is_constant = torch.zeros_like(first[:, 0], dtype=torch.bool)
-    for rows in (first, second):
-        # Compared exactly: after the mean is subtracted a constant row has rounding for numbers.
-        is_constant |= rows.amax(dim=1) == rows.amin(dim=1)
+    both = torch.stack([first, second])
+    # Compared exactly: after the mean is subtracted a constant row has rounding for numbers.
+    is_constant = (both.amax(dim=2) == both.amin(dim=2)).any(dim=0)
     first = first - first.mean(dim=1, keepdim=True)
     second = second - second.mean(dim=1, keepdim=True)
     squares = first.square().sum(dim=1) * second.square().sum(dim=1)

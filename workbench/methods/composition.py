@@ -56,7 +56,7 @@ class Composition:
         self.projection = Projection(width, config) if is_projected else None
         self.texts_per_row = 1 + config.parts  # the anchor, then its parts
         whole = [0]
-        parts = list(range(1, self.texts_per_row))
+        parts = range(1, self.texts_per_row)
         anchor = parts if config.compose in ("anchor", "both") else whole
         positive = parts if config.compose in ("positive", "both") else whole
         # Indices of a row's texts that form each view.
@@ -109,6 +109,8 @@ class Composition:
     ) -> tuple[Float[Tensor, "n d0"], Float[Tensor, "n d0"]]:
         """Return z and z+ of all processes' sentences under `head`, cut to d0 coordinates."""
         if self.config.compose == "none":
+            # One call of the layer for both views, as in SimCSE: two calls would round otherwise,
+            # and `mixed` is SimCSE bit for bit.
             anchor, positive = gathered_views(vectors, head)
         else:
             texts = self.split(vectors)

@@ -83,16 +83,17 @@ class CoSENT(Method):
             self.tokens = self.encoder.token_rows(chain.from_iterable(self.texts))
 
     def _make_target(self, pairs: Pairs) -> ndarray:
-        if self.config.objective in ("mse", "cross_entropy"):
+        config = self.config
+        if config.objective in ("mse", "cross_entropy"):
             return scale_labels(pairs)
-        if self.config.objective == "pearson":
+        if config.objective == "pearson":
             return pairs.gold
-        if self.config.objective == "contrastive":
-            return split_labels(pairs, self.config.threshold)
-        if self.config.objective == "softmax":
-            numbers, classes = number_classes(pairs, self.config.softmax_labels)
+        if config.objective == "contrastive":
+            return split_labels(pairs, config.threshold)
+        if config.objective == "softmax":
+            numbers, classes = number_classes(pairs, config.softmax_labels)
             # Made here and not in __init__, because the number of classes is that of the data.
-            head = PairClassifier(self.encoder.dimension, classes, bias=self.config.softmax_bias)
+            head = PairClassifier(self.encoder.dimension, classes, bias=config.softmax_bias)
             self.classifier = head.to(next(self.encoder.parameters()))  # its device and its type
             return numbers
         return rank_labels(pairs)
@@ -191,7 +192,7 @@ def number_classes(pairs: Pairs, graded: str) -> tuple[ndarray, int]:
         whole = np.floor(whole + 0.5)
     if graded == "floor":
         whole = np.floor(whole)
-    grades = pairs.gold[whole != np.floor(whole)]
+    grades = whole[whole != np.floor(whole)]
     if len(grades):
         raise DataError(
             f"{pairs.name}: gold has grades such as {grades[0]:g}, and softmax needs classes; "

@@ -14,7 +14,6 @@ from workbench.errors import DataError
 from workbench.losses import Scalar, Scores
 from workbench.methods.base import Batch, Method, Terms, named_loss, rank_labels
 from workbench.methods.distributed import gather_rows, max_over_processes
-from workbench.metrics import ranking_groups
 from workbench.printing import LOG
 
 _TEXTS, _TARGETS = 32, 8  # numbers are rounded up to these multiples for replayed steps
@@ -36,8 +35,7 @@ class Lists(Method):
 
     def prepare(self, data: Any) -> None:
         # The rule of the metrics: what is trained is what KCC measures.
-        every_group = ranking_groups(data.sentence1, data.sentence2, data.gold).values()
-        self.groups = [group for group in every_group if np.ptp(group.gold)]
+        self.groups = [group for group in data.groups() if np.ptp(group.gold)]
         if not self.groups:
             raise DataError(
                 f"{data.name}: no sentence is in four or more pairs whose gold scores are not all "

@@ -63,7 +63,7 @@ class Mixed(RankMethod):
         if self.config.cosent:
             require_order(data)
             # Ranks in place of labels: float32 must not make two labels equal.
-            self.gold = torch.from_numpy(rank_labels(data).astype(np.float32))
+            self.gold = torch.tensor(rank_labels(data), dtype=torch.float32)
             sentences = [*data.sentence1, *data.sentence2]
             data = Sentences(data.name, sentences, data.source, data.checksum)
         else:

@@ -1,6 +1,5 @@
 """E1 of RankEncoder: its ranks of a corpus as targets, and the loss of a student."""
 
-import numpy as np
 import torch
 
 from workbench.config import CONFIGS, RankEncoderConfig
@@ -35,7 +34,7 @@ class RankDistillation:
             self.inputs["corpus"] = (drawn_from.source, drawn_from.checksum)
         # Ranks of a corpus are computed in float32, whatever the cache holds.
         of_corpus = cached_embeddings(base, self.corpus, folder=config.cache)
-        corpus_rows = torch.from_numpy(np.asarray(of_corpus, dtype=np.float32))
+        corpus_rows = torch.tensor(of_corpus, dtype=torch.float32)
         self.targets = RankTargets(
             cached_embeddings(base, sentences, folder=config.cache),
             Corpus(corpus_rows.to(device)),

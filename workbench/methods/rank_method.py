@@ -83,9 +83,10 @@ class RankMethod(ContrastiveMethod):
     ) -> Vectors:
         """Return unit rows whose dot product is eq. 7: E2's vector and its rank vector.
 
-        They have d + n numbers. `score` computes the same similarity without vectors as wide as the
-        corpus; for the closed form it differs a little: see RankMixture. With
-        normalize_embeddings=False, or inference_weight 0, E2's vectors alone.
+        They have d + n numbers for a corpus of n sentences, 2 d under similarity="gaussian".
+        `score` computes the same similarity without vectors as wide as the corpus; for the closed
+        form it differs a little: see RankMixture. With normalize_embeddings=False, or
+        inference_weight 0, E2's vectors alone.
 
         Raises:
             RunError: There is no corpus before `prepare` or `restore`.

@@ -203,10 +203,8 @@ def rank_premise(
     """
     mixture = RankMixture(embed, corpus, weight=1.0, device=device)
     vectors = embed(list(sentences), 64).to(device)
-    # On the CPU: Apple's GPUs have no float64.
-    embeddings = vectors.cpu().double().numpy()
-    rank_rows = mixture.rank_part(vectors).cpu().double().numpy()
-    measured = {"uniformity": [uniformity(embeddings), uniformity(rank_rows)]}
+    ranks = mixture.rank_part(vectors)
+    measured = {"uniformity": [uniformity(vectors.cpu()), uniformity(ranks.cpu())]}
     parts = mixture.parts(pairs.sentence1, pairs.sentence2)
     measured[f"Spearman x 100, {pairs.name}"] = [
         100 * spearman_by_subset(pairs.gold, score, pairs.subset, how=pairs.how) for score in parts

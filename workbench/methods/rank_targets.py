@@ -59,18 +59,20 @@ class RankTargets:
         self.stored = self._rank_all() if stored and similarity == "exact" else None
 
     def _rank_all(self) -> np.ndarray:
-        needed = 2 * len(self.rows) * len(self.corpus)
+        sentences = len(self.rows)
+        size = len(self.corpus)
+        needed = 2 * sentences * size
         if needed > _MAX_STORED_BYTES:
             raise SettingError(
-                f"ranks='stored' would keep {needed / 2**30:.0f} GiB ({len(self.rows)} sentences x "
-                f"{len(self.corpus)} ranks); set ranks='step', or a smaller corpus_size"
+                f"ranks='stored' would keep {needed / 2**30:.0f} GiB ({sentences} sentences x "
+                f"{size} ranks); set ranks='step', or a smaller corpus_size"
             )
         # Half precision, 2 bytes for each rank: a million sentences would not fit otherwise.
-        ranks = np.empty((len(self.rows), len(self.corpus)), dtype=np.float16)
+        ranks = np.empty((sentences, size), dtype=np.float16)
         device = self.corpus.rows.device
-        for start in range(0, len(self.rows), _BLOCK_ROWS):
+        for start in range(0, sentences, _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
-            vectors = torch.from_numpy(np.asarray(self.rows[rows], dtype=np.float32))
+            vectors = torch.tensor(self.rows[rows], dtype=torch.float32)
             lists = self.corpus.lists(vectors.to(device))
             ranks[rows] = rank_vectors(lists).half().cpu().numpy()
         return ranks
@@ -81,7 +83,7 @@ class RankTargets:
         These are rank vectors if stored, otherwise E1's embeddings.
         """
         source = self.rows if self.stored is None else self.stored
-        return torch.from_numpy(np.asarray(source[np.asarray(rows)]))
+        return torch.from_numpy(source[np.asarray(rows)])
 
     def similarities(self, taken: Float[Tensor, "n w"]) -> Float[Tensor, "m m"]:
         """Return U of all processes' sentences, from the rows of `take`.
@@ -113,20 +115,20 @@ def draw_corpus(data: Sentences, size: int, seed: int) -> list[str]:
     Raises DataError if `data` has fewer than two distinct sentences: one has no order.
     """
     distinct = list(dict.fromkeys(data.sentences))
-    if len(distinct) < 2:
+    count = len(distinct)
+    if count < 2:
         raise DataError(
-            f"the corpus {data.name} has {len(distinct)} distinct sentence(s); ranks "
-            "need at least 2"
+            f"the corpus {data.name} has {count} distinct sentence(s); ranks need at least 2"
         )
-    if size > len(distinct):
+    if size > count:
         LOG.warning(
             "corpus_size is %d; %s has %d distinct sentences: all are taken",
             size,
             data.name,
-            len(distinct),
+            count,
         )
-        size = len(distinct)
-    return [distinct[row] for row in draw_rows(len(distinct), size, seed)]
+        size = count
+    return [distinct[row] for row in draw_rows(count, size, seed)]
 
 
 def write_corpus(folder: Path, sentences: Sequence[str]) -> None:

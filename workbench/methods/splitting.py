@@ -78,12 +78,9 @@ def random_crops(sentences: Sequence[str], least_share: float) -> list[str]:
 
     Its share of the words is uniform between `least_share` and 1, and so is its place.
     """
-    draws = torch.rand(len(sentences), 2, dtype=torch.float64).tolist()
-    crops = []
-    for sentence, (drawn_share, place) in zip(sentences, draws, strict=True):
-        share = least_share + (1 - least_share) * drawn_share
-        crops.append(crop_words(sentence, share, place))
-    return crops
+    drawn, places = torch.rand(len(sentences), 2, dtype=torch.float64).T
+    shares = least_share + (1 - least_share) * drawn
+    return list(map(crop_words, sentences, shares.tolist(), places.tolist()))
 
 
 def clauses(sentence: str) -> list[str]:

@@ -65,7 +65,7 @@ class TeacherLists:
     def take(self, rows: Sequence[int]) -> list[Tensor]:
         """Return the embeddings of these sentences under each teacher."""
         index = np.asarray(rows)
-        return [torch.from_numpy(np.array(of_teacher[index])) for of_teacher in self.embeddings]
+        return [torch.from_numpy(of_teacher[index]) for of_teacher in self.embeddings]
 
     def teacher_scores(self, taken: list[Tensor]) -> SquareScores:
         """Return S^T in float32, of all processes' sentences; symmetric, its diagonal is 1."""

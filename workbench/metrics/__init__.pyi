@@ -1,6 +1,7 @@
 from .measures import FEWEST_QUERIES as FEWEST_QUERIES
 from .measures import FEWEST_TARGETS as FEWEST_TARGETS
 from .measures import MEASURE_TITLES as MEASURE_TITLES
+from .measures import RankingGroup as RankingGroup
 from .measures import alignment as alignment
 from .measures import average_ranks as average_ranks
 from .measures import kendall as kendall

@@ -7,7 +7,7 @@ those of Wang and Isola (2020)."""
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import comb, nan
 from typing import Any
 
 import numpy as np
@@ -254,7 +254,7 @@ def uniformity(x: ArrayLike) -> float:
         np.exp(potential, out=potential)
         within = np.triu(potential[:, :size], k=1)  # pairs of the block itself, once
         total += potential[:, size:].sum() + within.sum()
-    return float(np.log(total / (n * (n - 1) / 2)))
+    return float(np.log(total / comb(n, 2)))
 
 
 def _directions(vectors: ArrayLike) -> ndarray:
@@ -278,12 +278,11 @@ def metrics_table(metrics: Mapping[str, Any]) -> DataFrame:
         if "kcc" in values and "spearman" not in values:
             counted = "targets"  # of rankings alone
         rows.append({"suite": suite, counted: values.get("n"), **values})
-    columns = ["suite", "pairs", "targets", "spearman", "kcc", "ndcg", *RETRIEVAL, "queries"]
-    columns += ["classified", "accuracy", "f1"]
+    of_pairs = ["pairs", "targets", "spearman", "kcc", "ndcg", *RETRIEVAL, "queries"]
     # `filter` keeps this order and skips what no suite has.
-    table = DataFrame(rows).filter(columns)
+    table = DataFrame(rows).filter(["suite", *of_pairs, "classified", "accuracy", "f1"])
     for name in table.columns[1:]:
-        if name in MEASURE_TITLES or name in RETRIEVAL:
+        if name in (*MEASURE_TITLES, *RETRIEVAL):
             table[name] = 100 * table[name].astype(float)
         else:
             table[name] = table[name].astype("Int64")

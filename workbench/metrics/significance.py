@@ -174,7 +174,7 @@ def permutation_test(
     if isnan(observed):
         return PermutationTest(nan, nan)
     coin = np.random.default_rng(seed)
-    block = max(1, 10 * _BLOCK // max(1, len(truth)))
+    block = max(1, 10 * _BLOCK // len(truth))
     as_large = 0
     squares = 0.0
     for start in range(0, samples, block):

@@ -306,7 +306,7 @@ def find_run(name: str, root: AnyPath = "runs") -> Run:
 def choose_runs(words: Names, root: AnyPath = "runs") -> list[Run]:
     """Return the runs with these names (as `find_run`), each once, or those of all filters.
 
-    Raises RunError if there is none, or if names and filters are mixed.
+    Raises RunError if a name or the filters fit no run, or if names and filters are mixed.
     """
     words = as_list(words)
     # The path of a run may contain "=".

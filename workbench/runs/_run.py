@@ -43,8 +43,10 @@ from workbench.files import (
 RunConfig = TrainingConfig | BaselineConfig
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
-_LIBRARIES = "torch transformers tokenizers safetensors sentence-transformers datasets numpy scipy "
-_LIBRARIES += "scikit-learn ranking-workbench"
+_LIBRARIES = (
+    "torch transformers tokenizers safetensors sentence-transformers datasets numpy scipy "
+    "scikit-learn ranking-workbench"
+)
 # Columns that each table must have, and the types of columns.
 _COLUMNS = {
     "scores.csv": "suite subset pair_id gold predicted",
@@ -226,8 +228,8 @@ class Run:
         """Return config.json: settings, versions, device, commit, checksums of inputs and files."""
         return read_json(self.path / "config.json", _FACTS)
 
-    def record(self, inputs: Mapping[str, tuple[str, str]] | None = None, **facts: Any) -> Facts:
-        """Add facts to config.json and return all facts; a dictionary is merged into its former.
+    def record(self, inputs: Mapping[str, tuple[str, str]] | None = None, **facts: Any) -> None:
+        """Add facts to config.json; a dictionary is merged into its former.
 
         Args:
             inputs: role -> source and sha256 of its content; a role is "encoder", "train", "dev",
@@ -255,7 +257,6 @@ class Run:
         if merged != recorded:
             with reraise_os_error(self.path):
                 write_json(self.path / "config.json", merged)
-        return merged
 
     @contextmanager
     def record_end(self) -> Iterator[None]:

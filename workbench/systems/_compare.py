@@ -124,9 +124,12 @@ def compare_scores(
         for name, place in scored_by:
             having[name].append(systems[name][place])
         if len(having) == 1 < len(systems):
-            notes.append(f"{suite}: only {name} has scores; give its pairs with --on for others")
+            [only] = having
+            notes.append(f"{suite}: only {only} has scores; give its pairs with --on for others")
         is_scored = [column[:2] in scored_by for column in pairs.columns]
-        items, left_out = _common_items(suite, having, pairs.loc[:, is_scored])
+        items, left_out = _common_items(
+            suite, having, list(scored_by.values()), pairs.loc[:, is_scored]
+        )
         if left_out:
             notes.append(
                 f"{suite}: {items.kind} left out, not scored by every system: {left_out} (so that "
@@ -171,14 +174,17 @@ def _by_seed(systems: _Reports, read: Callable[[Any], Any]) -> Any:
     }
 
 
-def _common_items(suite: str, systems: _Reports, pairs: Any) -> tuple[_Items, int]:
+def _common_items(
+    suite: str, systems: _Reports, metrics: list[Facts], pairs: Any
+) -> tuple[_Items, int]:
     """Return the common pairs, or the queries if there are only rankings.
 
     Queries have nDCG@10 if all reports have it, as `read_runs` computes it, otherwise NDCG.
 
+    metrics: Of the suite, of each report.
+
     Returns: what is compared; and the number of pairs or queries that were left out.
     """
-    of_suites = [metrics_of(own[0])[suite] for own in systems.values()]
     sets = AVERAGES.get(suite, [suite])
     is_of_suite = pairs.index.isin(sets, level="suite")
     common, left_out = _complete(pairs.loc[is_of_suite])
@@ -187,10 +193,10 @@ def _common_items(suite: str, systems: _Reports, pairs: Any) -> tuple[_Items, in
         gold = _common_gold(suite, common.xs("gold", axis=1, level=2))
         # An average has seven sets, each of which is resampled on its own.
         names = scores.index.get_level_values("suite").tolist()
-        measure = "accuracy" if "accuracy" in of_suites[0] else "spearman"
+        measure = "accuracy" if "accuracy" in metrics[0] else "spearman"
         options = {"sets": names, "measure": measure}
         return _Items("pairs", measure, gold, scores, options), left_out
-    measure = RETRIEVAL[0] if all(RETRIEVAL[0] in own for own in of_suites) else "ndcg"
+    measure = RETRIEVAL[0] if all(RETRIEVAL[0] in own for own in metrics) else "ndcg"
     tables = _by_seed(systems, partial(_values_by_query, suite, measure))
     values, left_out = _complete(pd.concat(tables, axis=1))
     if values.empty:

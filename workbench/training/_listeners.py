@@ -54,9 +54,9 @@ class Progress:
 
 @contextmanager
 def open_tracker(config: TrainingConfig, run: Run | None) -> Iterator[list[Listener]]:
-    """Yield a listener that sends rows to the tracker of `report_to`; none without run or tracker.
+    """Yield a list with the listener that sends rows to the tracker of `report_to`.
 
-    The listener is in a list.
+    The list is empty without a run or a tracker.
     """
     if not run or not config.report_to:
         yield []

@@ -207,7 +207,7 @@ def _record_hardware(run: Run, method: Method, step: int, steps_run: str) -> Non
         "steps_run": steps_run,
     }
     facts = run.facts()
-    # An earlier version may not have recorded all of these.
+    # Before the first step there are none.
     before = {name: facts[name] for name in hardware if name in facts}
     if step and hardware | before != hardware:
         LOG.warning(

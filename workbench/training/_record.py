@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from math import inf, isfinite, isnan
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from workbench.evaluation import dev_values
 from workbench.files import reraise_os_error, write_text
 from workbench.methods.base import Method, Terms
 from workbench.methods.distributed import process_rank
-from workbench.metrics import ranking_groups
 from workbench.printing import LOG
 from workbench.runs import read_stored_table, short_value
 from workbench.training._listeners import Listener, Row
@@ -54,10 +52,9 @@ class Record:
         # A training that goes on without the file, which a message proposes to delete if it cannot
         # be read, does not begin it in the middle.
         if self.dev is not None and (not self.rows or watched.is_file()):
-            groups = ranking_groups(self.dev.sentence1, self.dev.sentence2, self.dev.gold).values()
-            fitting = (each for each in groups if len(each.pairs) <= _MOST_TARGETS)
-            ordered = (each for each in fitting if np.ptp(each.gold))  # not all of one gold
-            self._watched = list(islice(ordered, _WATCHED))
+            fitting = [each for each in self.dev.groups() if len(each.pairs) <= _MOST_TARGETS]
+            ordered = [each for each in fitting if np.ptp(each.gold)]  # not all of one gold
+            self._watched = ordered[:_WATCHED]
         if self.rows:
             last = self.rows[-1]
             self._started -= last["seconds"]

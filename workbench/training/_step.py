@@ -20,8 +20,8 @@ from workbench.training._state import State
 # Kernels choose their workspaces in the first steps, which must not happen in a recording.
 _EAGER_STEPS = 2
 MOST_SIGNATURES = 8
-# Of a history, beside the loss terms.
-_COLUMNS = "step epoch learning_rate loss seconds"
+# Of a history, beside the loss terms. `dev_values` has the last three.
+_COLUMNS = "step epoch learning_rate loss seconds dev_spearman dev_alignment dev_uniformity"
 
 
 class Outcome(NamedTuple):
@@ -198,7 +198,7 @@ def choose_recorder(method: Method) -> tuple[Recorder | None, str]:
     hindrances = {
         "fp16 was not tried": encoder.training_precision == "fp16",
         "there are several processes": process_count() > 1,  # perhaps of torchrun
-        "batches are read in chunks": bool(config.mini_batch_size or config.mini_batch_tokens),
+        "batches are read in chunks": config.mini_batch_size or config.mini_batch_tokens,
         # Others copy from the CPU, or wait for the device, in their forward pass.
         "only BERT and RoBERTa are recorded": encoder.backbone.config.model_type not in PACKABLE,
     }
