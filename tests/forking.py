@@ -93,7 +93,7 @@ server.connect("socket")
 told = json.dumps(told | dict(limits=resource.getrlimit(resource.RLIMIT_FSIZE))).encode()
 socket.send_fds(server, [b"%8d" % len(told)], [0, 1, 2])
 server.sendall(told)
-for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
     signal.signal(number, lambda number, _: server.sendall(bytes([number])))
 code = int(server.recv(8) or -signal.SIGKILL)
 if code < 0:

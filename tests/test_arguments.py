@@ -7,12 +7,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from datasets import Dataset, DatasetDict
 
 import workbench
-from workbench import Encoder, RunError, SettingError
+from workbench import DataError, Encoder, RunError, Sentences, SettingError
 from workbench.checkpoints import find_checkpoint
 from workbench.config import SimCSEConfig
-from workbench.data import check, load_pairs, load_sentences, load_suites
+from workbench.data import check, load_pairs, load_sentences, load_suites, load_task
 from workbench.files import as_list
 from workbench.runs import Run, choose_runs
 from workbench.sweeps._cells import read_seeds
@@ -134,3 +135,27 @@ def test_the_home_folder_can_be_written_as_a_tilde(
 def test_systems_are_named(encoder: Encoder) -> None:
     with pytest.raises(SettingError, match="expected one name or path, got Encoder"):
         read_systems(encoder, "ladders-all")
+
+
+@pytest.mark.parametrize(
+    ("frame", "told"),
+    [
+        (5, "int is no table"),
+        (
+            {"sentence": ["a", "b"], "score": [1]},
+            "dict is no table: All arrays must be of",
+        ),
+        (
+            DatasetDict(train=Dataset.from_pandas(TABLE)),
+            "DatasetDict is no table: .*a split",
+        ),
+    ],
+)
+def test_what_is_no_table_is_refused_in_words(frame: Any, told: str) -> None:
+    with pytest.raises(DataError, match=f"mine: {told}"):
+        Sentences.from_frame(frame, name="mine")
+
+
+def test_a_set_of_scored_pairs_is_no_transfer_task() -> None:
+    with pytest.raises(SettingError, match="no transfer task 'tree' of SentEval; did you mean"):
+        load_task("tree")

@@ -20,7 +20,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from workbench.checkpoints import STEPS
 from workbench.encoder import Encoder, _saving
-from workbench.errors import EncoderError
+from workbench.errors import EncoderError, SettingError
 
 SENTENCES = [*tiny_sentences(9), " ".join(WORDS * 9)]  # the last one is past the backbone's limit
 TEMPLATE = '"{sentence}" sees [MASK] .'
@@ -173,6 +173,15 @@ def test_a_cross_encoder_of_sentence_transformers_is_no_encoder(
     CrossEncoder(str(checkpoint), device="cpu").save_pretrained(str(tmp_path / "theirs"))
     with pytest.raises(EncoderError, match=r"was saved with .*ForSequenceClassification"):
         Encoder.from_pretrained(tmp_path / "theirs")
+
+
+def test_an_encoder_is_not_replaced_by_whole_numbers(checkpoint: Path, tmp_path: Path) -> None:
+    encoder, folder = saved(checkpoint, tmp_path / "saved")
+    before = (folder / "model.safetensors").read_bytes()
+    for dtype in (torch.int8, torch.bool, torch.float8_e4m3fn):
+        with pytest.raises(SettingError, match=f"no dtype '{dtype}' of saved weights"):
+            encoder.save(folder, dtype=dtype)
+    assert (folder / "model.safetensors").read_bytes() == before
 
 
 def test_only_safetensors_and_text_are_written_and_half_precision_halves_them(

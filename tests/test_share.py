@@ -54,6 +54,27 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace
         assert server.wait(60) == 0
 
 
+@pytest.mark.slow
+def test_the_copies_go_if_the_terminal_is_closed(tmp_path: Path):
+    (tmp_path / "ask.html").write_text("<!DOCTYPE html><title>ask</title>")
+    copies = tmp_path / "copies"
+    command = [python(), "-m", "workbench", "class", "share", str(tmp_path / "ask.html"), "--port"]
+    environment = os.environ | {"TMPDIR": str(copies), "PYTHONUNBUFFERED": "1"}
+    for end in (signal.SIGTERM, signal.SIGHUP):
+        copies.mkdir(exist_ok=True)
+        with subprocess.Popen(
+            [*command, str(free_port())], stdout=subprocess.PIPE, text=True, env=environment
+        ) as server:
+            assert server.stdout
+            for line in server.stdout:
+                if "Ctrl+C" in line:
+                    break
+            assert list(copies.glob("*/ask.html"))
+            server.send_signal(end)
+            assert server.wait(60) == 0
+        assert not list(copies.iterdir())
+
+
 def ask(port: int, path: str, method: str = "GET") -> tuple[int, str]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request(method, path)

@@ -123,10 +123,12 @@ def share(
             echo(f"{drawing.getvalue()}{address}")
         if not codes:
             echo("This machine is in no network: join one, or open a phone's hotspot.")
-        echo("Ctrl+C ends it.")
-        # It is the end that was meant, and no interruption.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        # It is the end that was meant, and no interruption. A closed terminal ends it, too, and the
+        # copies go with it; Windows has no signal for that.
+        for end in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            signal.signal(end, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
+            echo("Ctrl+C ends it.")
             IOLoop.current().start()
 
 

@@ -413,9 +413,12 @@ def table_of(source: Any, where: str, lines: Any = None, unit: str = "row") -> T
 
     A missing cell is "". An index with a name is a column. lines: Of the rows, in this `unit`; by
     default their numbers."""
-    if hasattr(source, "with_format"):
-        source = _of_arrow(source.with_format("arrow")[:])
-    frame = DataFrame(source)
+    try:
+        if hasattr(source, "with_format"):
+            source = _of_arrow(source.with_format("arrow")[:])
+        frame = DataFrame(source)
+    except (KeyError, TypeError, ValueError) as error:  # of a DatasetDict, too
+        raise DataError(f"{where}: {type(source).__name__} is no table: {error}") from error
     if lines is None:
         has_index = any(frame.index.names)
         # A name that occurs twice is refused below.

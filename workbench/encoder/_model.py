@@ -48,12 +48,13 @@ from workbench.encoder._tokens import (
     token_ids,
 )
 from workbench.encoder._vectors import number_sentences, require_finite
-from workbench.errors import EncoderError, did_you_mean
+from workbench.errors import EncoderError, did_you_mean, require_known
 from workbench.files import AnyPath, Facts, user_path
 from workbench.losses import Embeddings, Scores, Vectors, cosine_matrix, full_precision
 from workbench.printing import LOG
 
 _CLS = EncodingSpec("cls")
+_DTYPES = "torch.float32 torch.float16 torch.bfloat16 torch.float64"
 _CPU_TOKENS = 1024  # padded tokens per batch on a CPU (benchmarks/encode.py)
 _GPU_TOKENS = 65_536  # elsewhere, if more than `batch_size` short sentences are computed at once
 # Tensor cores work on multiples of 8; elsewhere the extra tokens would only cost.
@@ -555,10 +556,13 @@ class Encoder(nn.Module):
 
         Raises:
             EncoderError: The folder contains other files, or cannot be written.
+            SettingError: dtype is of other numbers than weights.
 
         Example:
             encoder.save("my-encoder", card={"language": "en"})
         """
+        # Before a saved encoder is replaced: whole numbers would make zeros of most weights.
+        require_known("dtype", str(dtype), _DTYPES.split(), "of saved weights")
         with replace_encoder(folder) as fresh:
             self._write(fresh, card or {}, dtype)
 
