@@ -340,8 +340,10 @@ def test_the_last_wrong_answers_and_sheets_that_a_spreadsheet_has_changed(studen
     ]
     printed = call("board", students, "--suite", SUITE).output
     assert "n 2. Zero, Dan:\ndef f(x):\n    return x\n" in printed, "code keeps its lines"
-    with pytest.raises(FileNotFoundError, match="none"):
-        call("board", students / "none")
+    (students / ".ipynb_checkpoints").mkdir()
+    assert ".ipynb_checkpoints" not in call("board", students, "--suite", SUITE).output
+    printed = call("board", students / "none").output
+    assert f"{students / 'none'} is no folder of a class" in " ".join(printed.split())
 
 
 def test_runs_without_the_suite_of_the_board_are_missing_and_hide_no_others(students: Path):

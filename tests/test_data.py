@@ -205,8 +205,8 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "numbers.csv": ("Nr.,first_x,second_x\n1,a,b\n2,c,d\n", "score=NAME"),
     "range of a distance.csv": ("a_x,b_x,distance (0-1)\na,b,0.1\nc,d,0.7\n", "score=NAME"),
     "three decimals.tsv": ("a_x\tb_x\tmean\na\tb\t3,667\nc\td\t4,333\n", "has a decimal point"),
-    "no header.csv": ("a cat,a dog,1.0\nrain,it rains,4.5\n", "is the first line a header"),
-    "no header.tsv": ("a cat\ta dog\t1\nrain\tit rains\t4\n", "is the first line a header"),
+    "no header.csv": ("a cat,a dog,1.0\nrain,it rains,4.5\n", "is the very first line a header"),
+    "no header.tsv": ("a cat\ta dog\t1\nrain\tit rains\t4\n", "is the very first line a header"),
     "thousands.tsv": (
         "text1\ttext2\tscore\na\tb\t1,200\nc\td\t12,000\n",
         "line 2: score is '1,200', not a finite number",

@@ -99,4 +99,4 @@ def test_a_baseline_run_that_may_be_of_bf16_does_not_stand_silently_for_fp32(
         earlier = {name: fact for name, fact in run.facts().items() if name != "precision"}
         write_json(run.path / "config.json", earlier)
         evaluate_model(config, tmp_path)
-    assert f"perhaps in bf16; for scores in fp32: workbench rm {run.path}" in caplog.text
+    assert f'perhaps in bf16; for scores in fp32: workbench rm "{run.path}"' in caplog.text

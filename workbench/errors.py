@@ -66,7 +66,9 @@ def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str
 def unknown_name(kind: str, name: object, known: Iterable[str], where: str) -> str:
     """Return the message for an unknown name, with the most similar known one."""
     names = sorted(known)
-    return f"no {kind} {name!r} {where}{did_you_mean(name, names)} (known: {', '.join(names)})"
+    return (
+        f"no {kind} {name!r} {where}{did_you_mean(name, names)} (known: {', '.join(names):.2000})"
+    )
 
 
 def require_known(kind: str, name: object, known: Collection[str], where: str) -> None:

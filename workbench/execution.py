@@ -111,7 +111,7 @@ def run_notebook(
         # A cell of the notebook may have failed after the run was finished.
         if (path / "notebook.ipynb").is_file():
             LOG.info(
-                "%s is finished and used as it is; to run it again: workbench rm %s", path, path
+                '%s is finished and used as it is; to run it again: workbench rm "%s"', path, path
             )
             return finished
     check_settings(config)

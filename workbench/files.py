@@ -252,7 +252,7 @@ def checkpoint_checksum(folder: Path, *, every_reader: bool = False) -> str:
     every_reader: also of those that SentenceTransformer reads and an Encoder does not.
     """
     root = folder
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, TypeError):
         if "settings" in json.loads((folder / "config.json").read_bytes()):
             root = folder / "encoder"  # of a run
     is_own = (root / "encoder.json").is_file() and not every_reader

@@ -112,7 +112,7 @@ def teacher_pairs(
         cosines = vectors @ vectors[query]
         others = np.delete(np.arange(len(sentences)), query)
         for target in others[draw_near(cosines[others], targets, draw)]:
-            score = max(0.0, float(cosines[target]))
+            score = float(cosines[target].clip(0, 1))
             rows[frozenset((query, target))] = (sentences[query], sentences[target], score)
     return Pairs.from_lists(
         *zip(*rows.values(), strict=True), name=f"{data.name}-pairs", scale=(0, 1)

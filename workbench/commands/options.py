@@ -50,4 +50,4 @@ def overrides_of(
     texts = [_RUN.sub(folder_of, text) for text in settings]
     if columns:
         texts.append(f"columns={columns}")
-    return parse_pairs(texts, "KEY=VALUE without spaces, such as temperature=0.07")
+    return parse_pairs(texts, "KEY=VALUE without spaces, such as seed=1, of sbatch mem=8G")

@@ -97,8 +97,8 @@ def print_power(
     if rows.empty:
         raise RunError(
             f"no finished runs to compare on {suite} under {runs} (equal scores, of one seed too, "
-            f"have no Spearman); make some: workbench sweep simcse suites={suite} --seeds 0-2 "
-            f"--runs {runs}"
+            f"have no Spearman); make some, with its sets in suites=: workbench sweep simcse "
+            f"--seeds 0-2 --runs {quote(runs)}"
         )
     for row in rows.to_dict("records"):
         echo(fill_template("commands/power.txt", row=row, baseline=compared.baseline))
@@ -109,7 +109,8 @@ def print_power(
 @runs_app.command("rm")
 def remove(
     names: Annotated[
-        list[str], Argument(help="Runs: folders, beginnings of names, or filters as for `runs`.")
+        list[str],
+        Argument(help="Folders or beginnings of names, or filters such as method=simcse."),
     ],
     runs: Runs = "runs",
     yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,

@@ -125,7 +125,8 @@ class RankEncoderConfig(ContrastiveConfig):
         is_mask = self.pooling == "mask"
         if is_mask != bool(self.template) or (self.second_template and not is_mask):
             raise ValueError(
-                f"pooling {self.pooling!r} with template {self.template!r}: only 'mask' has one"
+                f"pooling {self.pooling!r} with template {self.template!r}: 'mask' needs one, and "
+                "no other pooling has one or a second_template"
             )
         return self
 

@@ -132,12 +132,13 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
         sentences = load_training(config)
     """
     name = config.train
-    used = [*config.checkpoints, config.dev, *config.suites]
-    of_world = [part for part in used if str(part).startswith("world-")]
+    needed = (run.encoder for run in config.runs_needed)
+    used = [*config.checkpoints, *needed, config.dev, *config.suites]
+    of_world = [part for part in used if part.startswith("world-")]
     if of_world and name.endswith(OWN_FILES):
         LOG.warning(
-            "%s: of the bundled world, whose words are not those of %s; set encoder=, teachers=, "
-            "dev= and suites= to yours",
+            "%s: of the bundled world, whose words are not those of %s; set encoder=, teachers= "
+            "(RankEncoder: base=), dev= and suites= to yours",
             ", ".join(of_world),
             name,
         )

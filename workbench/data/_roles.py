@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from workbench.data._catalogue import TABLES, DataSet, Kind
 from workbench.data._tables import Roles, Table, to_number
-from workbench.errors import DataError
+from workbench.errors import DataError, require_known
 from workbench.files import Facts, fill_template
 
 Columns = Roles | None  # as a user chose
@@ -67,6 +67,7 @@ def read_roles(
 
     kind: By default the fullest that the columns allow."""
     kind = kind or kinds_of_table(table, chosen)[0]
+    require_known("kind", kind, ROLES, "of your own files")
     matches = match_columns(kind, table, chosen)
     if kind == "pairs":
         matches = _guess_texts(table, matches)
@@ -212,8 +213,11 @@ def _read_scores(
     classes = max(TABLES["guess"]["classes"], key=count)
     # Most of them are enough: one that is no class is refused later, with its line.
     if 2 * count(classes) > len(labels) - counts["-"]:
-        scale = scale or (0.0, len(classes) - 1.0)
-        facts = {"classes": classes, "unlabelled": "-", "scale": scale}
+        if scale is not None:
+            raise DataError(
+                f"{table.where}: classes have the scale of their order; leave out scale"
+            )
+        facts = {"classes": classes, "unlabelled": "-", "scale": (0.0, len(classes) - 1.0)}
         table = replace(table, columns=table.columns | {column: labels})
         return facts, table, f"classes {' < '.join(classes)}"
     numbers = table.numbers(column)

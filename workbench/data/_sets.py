@@ -54,9 +54,11 @@ class _Rows:
         """Return the same from one list per role.
 
         The roles are sentence; sentence1, sentence2, score; or anchor, positive, negative."""
-        if str in map(type, lists):  # its letters would be rows
-            raise DataError(f"{name}: give lists, of one text [text]")
-        columns = dict(zip(ROLES[cls.kind], map(list, lists), strict=True))
+        roles = ROLES[cls.kind]
+        # The letters of a text would be rows.
+        if str in map(type, lists) or len(lists) != len(roles):
+            raise DataError(f"{name}: give lists, of one text [text], for {', '.join(roles)}")
+        columns = dict(zip(roles, map(list, lists), strict=True))
         return cls.from_frame(columns, name=name, scale=scale)
 
 
@@ -261,8 +263,8 @@ def _read_gold(entry: DataSet, table: Table, column: str) -> ndarray:
         gold = np.nan_to_num(table.numbers(column), nan=math.inf)
     for row in np.flatnonzero(np.isinf(gold) | (gold < low) | (gold > high)):
         raise DataError(
-            f"{table.at(int(row))}: {column} is {labels[row]!r}, not {allowed}; drop the row or "
-            "correct it, with a point before decimals and nothing between thousands"
+            f"{table.at(int(row))}: {column} is {labels[row]!r:.80}, not {allowed}; drop the row "
+            "or correct it, with a point before decimals and nothing between thousands"
         )
     return gold
 

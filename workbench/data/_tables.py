@@ -152,7 +152,7 @@ def own_file(name: AnyPath) -> Path | None:
     path = user_path(name)
     if path.name.endswith(OWN_FILES):
         if not path.is_file():
-            raise DataError(f"{path}: no such regular file in {Path.cwd()}")
+            raise DataError(f"{path}: no such regular file (relative paths begin in {Path.cwd()})")
         return path
     # No set has such a name.
     if "." in path.name or "/" in str(name):
@@ -197,8 +197,8 @@ def _read_parquet(path: Path) -> Table:
 
     try:
         rows = _of_arrow(parquet.read_table(path))
-    except (OSError, ValueError) as problem:
-        raise DataError(f"{path} cannot be read as Parquet: {problem}") from None
+    except (OSError, ValueError, LookupError) as problem:
+        raise DataError(f"{path} cannot be read as Parquet: {problem!r}") from None
     return table_of(rows, str(path))
 
 

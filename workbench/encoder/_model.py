@@ -138,8 +138,8 @@ class Encoder(nn.Module):
         if not 3 <= self.train_length <= self.max_seq_length:
             raise EncoderError(
                 f"training cuts at {self.train_length} tokens (train_length, in settings "
-                f"max_seq_length), and the encoder reads {self.max_seq_length}: choose 3 or more, "
-                "but not more than it reads, special tokens included"
+                f"max_seq_length), and the encoder reads {self.max_seq_length}: choose 3 or more "
+                "for both, and no more for training, special tokens included"
             )
         self._skipped = self._count_skipped(spec.prompt)
         self.to(place).eval()

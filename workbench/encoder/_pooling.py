@@ -64,7 +64,8 @@ class Template:
         if text is None or text.count(_SLOT) != 1 or text.count(_MASK) != 1:
             raise EncoderError(
                 f"pooling 'mask' needs a template with one {_SLOT} and one {_MASK}, such as "
-                f"'This sentence of \"{_SLOT}\" means {_MASK}.'; got {text!r}"
+                f"'This sentence of \"{_SLOT}\" means {_MASK}.'; got {text!r}; of the "
+                "methods RankEncoder alone has the setting template: others set another pooling"
             )
         if tokenizer.mask_token is None:
             raise EncoderError("pooling 'mask' reads the [MASK] token, and this tokenizer has none")

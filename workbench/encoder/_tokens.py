@@ -112,7 +112,7 @@ def sentence_list(sentences: Any) -> list[str]:
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise EncoderError(
-                f"sentence {number} is {text!r} of type {type(text).__name__}, not a string"
+                f"sentence {number} is {text!r:.80} of type {type(text).__name__}, not a string"
             )
     return texts
 

@@ -139,7 +139,7 @@ def evaluate_model(config: BaselineConfig, runs_root: AnyPath = "runs") -> Run:
         if config.precision == "auto" and "precision" not in finished.facts():
             LOG.warning(
                 "%s was evaluated by an earlier version, perhaps in bf16; for scores in "
-                "fp32: workbench rm %s, then evaluate again",
+                'fp32: workbench rm "%s", then evaluate again',
                 finished.path,
                 finished.path,
             )
@@ -173,7 +173,7 @@ def _require_same_commit(config: BaselineConfig, finished: Run) -> None:
     if newest not in ("", commit):
         raise RunError(
             f"{finished.path} has the scores of {source}, and the hub has commit {newest} now; "
-            f"`workbench rm {finished.path}`, or set revision to one of them"
+            f'`workbench rm "{finished.path}"`, or set revision to one of them'
         )
 
 
@@ -198,8 +198,6 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
     spec = checkpoint.spec(config.pooling)
     if checkpoint.kind != "transformer" and config.precision not in ("auto", "fp32"):
         raise EncoderError(f"{config.encoder} computes in fp32: leave out precision")
-    if spec is None and checkpoint.kind == "transformer":
-        LOG.warning("%s names no pooling: [CLS] is taken; set pooling", config.encoder)
     if config.template:
         # Sentences end as PromptBERT ends them.
         spec = EncodingSpec("mask", config.template, ".", ".?\"'")
@@ -210,6 +208,8 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
                 f"{config.encoder} has no word embeddings under a transformer; leave kind out"
             )
         return StaticWords(encoder)
+    if spec is None and checkpoint.kind == "transformer":
+        LOG.warning("%s names no pooling: [CLS] is taken; set pooling", config.encoder)
     if config.kind == "whitening":
         return Whitened(encoder, sentences or [], width=config.width)
     return encoder

@@ -176,8 +176,8 @@ def split_labels(pairs: Pairs, threshold: float | None) -> ndarray:
     if similar.min() == similar.max():
         side = "above" if similar[0] == 0 else "at or below"
         raise DataError(
-            f"{pairs.name}: no gold is {side} the threshold {cut:g}; set threshold between "
-            f"{pairs.gold.min():g} and {pairs.gold.max():g}"
+            f"{pairs.name}: no gold is {side} the threshold {cut:g}; set threshold to "
+            f"{pairs.gold.min():g} or more, but below {pairs.gold.max():g}"
         )
     return similar
 

@@ -106,7 +106,7 @@ def find_e1(config: RankEncoderConfig) -> tuple[str, Facts]:
             raise EncoderError(
                 f"E1 is the run {folder}, which is missing or not finished; run `workbench run "
                 f"{name} --profile {config.base_profile} --seed {config.seed} --runs "
-                f"{config.base_root}`"
+                f'"{config.base_root}"`'
             )
         name = str(folder)
     return name, {

@@ -119,7 +119,7 @@ def finished_run(config: RunConfig, runs_root: AnyPath = "runs") -> "Run | None"
         if before.get(name, now) != now:
             raise RunError(
                 f"{path} is finished, but {name} is not what it read then; restore it, "
-                f"`workbench rm {path}`, or give another --runs"
+                f'`workbench rm "{path}"`, or give another --runs'
             )
     return run
 

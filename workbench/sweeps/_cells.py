@@ -382,6 +382,7 @@ def find_sweep(name: str, runs_root: AnyPath = "runs") -> Sweep:
     near = near or [each for each in sweeps if each.name.startswith(name)]
     if len(near) != 1:
         raise RunError(
-            f"{len(near)} sweeps under {runs_root} begin with {name!r}; see workbench sweep status"
+            f"{len(near)} sweeps begin with {name!r}; see "
+            f'workbench sweep status --runs "{runs_root}"'
         )
     return near[0]

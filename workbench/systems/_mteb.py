@@ -70,7 +70,7 @@ def read_mteb(path: AnyPath, *, on: Pairs | AnyPath | None = None) -> SystemScor
         gold = on or TABLES["mteb"].get(task, {}).get(split)
         try:
             scores = _score_part(systems, gold)
-        except (TypeError, ValueError) as problem:
+        except (TypeError, ValueError, AttributeError) as problem:
             notes.append(
                 f"{part} left out: {problem}; with --on FILE give its pairs in its order, or its "
                 "judgements"

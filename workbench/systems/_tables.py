@@ -150,7 +150,7 @@ def _read_rows(path: AnyPath, chosen: Any, *, has_gold: bool) -> DataFrame:
         golds = matches["score"][:1]
         systems = [name for name in systems if name not in golds]
     found = {"systems": systems, "gold": golds, "texts": sides, "not read": unread}
-    parts = [f"{what} = {', '.join(names) or 'none'}" for what, names in found.items()]
+    parts = [f"{what} = {', '.join(names) or 'none':.800}" for what, names in found.items()]
     note = f"{path}: {'; '.join(parts)}"
     is_enough = has_gold or (golds and len(sides) == 2)
     if not systems or len(golds) > 1 or not is_enough:
@@ -162,8 +162,8 @@ def _read_rows(path: AnyPath, chosen: Any, *, has_gold: bool) -> DataFrame:
     for row, place in np.argwhere(is_wrong[systems]):
         name = systems[place]
         raise DataError(
-            f"{table.at(row)}: {name} is {cells[name][row]!r}, not a finite number; correct it, or "
-            "leave it empty to leave out the pair"
+            f"{table.at(row)}: {name} is {cells[name][row]!r:.80}, not a finite number; "
+            "correct it, or leave it empty to leave out the pair"
         )
     rows = numbers[systems]
     if len(systems) == 1 and _ANY_SYSTEM.fullmatch(plain_name(*systems)):

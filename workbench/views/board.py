@@ -57,7 +57,7 @@ def read_board(folder: AnyPath, suite: str = "world-test", method: str = "") -> 
     runs = [DataFrame(columns=["student", "method", "settings", "seed", "ended", "spearman"])]
     notes = []
     folder = user_path(folder)
-    places = sorted(filter(Path.is_dir, folder.iterdir()))
+    places = sorted(folder.glob("[!.]*/"))
     if (folder / SHEET).is_file() or not places:
         notes.append(f"{folder} is no folder of a class: give one with a folder for each student")
     for place in places:

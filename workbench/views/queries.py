@@ -69,7 +69,7 @@ class QueryView:
             ValueError: A label is "gold".
         """
         if "gold" in scores:
-            raise ValueError("'gold' is the name of the gold scores; choose another label")
+            raise DataError("'gold' is the name of the gold scores; choose another label")
         columns: Facts = {"target": targets}
         reference: Any = gold
         if gold is None:

@@ -13,7 +13,7 @@ from pandas import DataFrame
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import SettingError, WorkbenchError, unknown_name
-from workbench.files import Facts, set_name
+from workbench.files import Facts, as_list, set_name
 from workbench.runs import BEFORE, Run, split_common_settings
 from workbench.views._style import problem_html, render
 from workbench.views._table import Panel, TableWidget, View, dropdown, value_of
@@ -143,6 +143,7 @@ class RunPicker(View):
 
     @labels.setter
     def labels(self, labels: Sequence[str]) -> None:
+        labels = as_list(labels)
         known = self._all["label"]
         methods = self._all["method"]
         others = set(labels).difference(known)
