@@ -131,7 +131,7 @@ class RankMixture:
         cosine, ranked = self.parts(sentence1, sentence2)
         return self.weight * ranked + (1 - self.weight) * cosine
 
-    def parts(self, sentence1: Sequence[str], sentence2: Sequence[str]) -> tuple[ndarray, ndarray]:
+    def parts(self, sentence1: Sequence[str], sentence2: Sequence[str]) -> Float[ndarray, "2 n"]:
         """Return cosine and rank similarity of each pair, for any weight."""
         # A query of many pairs is embedded and ranked once.
         distinct, sides = number_sentences(*sentence_sides(sentence1, sentence2))
@@ -141,10 +141,7 @@ class RankMixture:
         # it.
         pairs_at_a_time = max(1, self._block_rows // 2)
         blocks = [self._pair_parts(vectors, pairs) for pairs in index.split(pairs_at_a_time, dim=1)]
-        cosine, ranked = (
-            torch.cat(part).cpu().double().numpy() for part in zip(*blocks, strict=True)
-        )
-        return cosine, ranked
+        return torch.cat(blocks, dim=1).cpu().double().numpy()
 
     def try_weights(
         self, pairs: Pairs, weights: Sequence[float] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
@@ -163,7 +160,7 @@ class RankMixture:
         ]
         return pd.Series(values, pd.Index(weights, name="lambda_inf"), name=pairs.name)
 
-    def _pair_parts(self, vectors: Embeddings, pairs: Int[Tensor, "2 p"]) -> tuple[Tensor, Tensor]:
+    def _pair_parts(self, vectors: Embeddings, pairs: Int[Tensor, "2 p"]) -> Float[Tensor, "2 p"]:
         # A sentence of many pairs has one rank part, which is dear.
         rows, index = torch.unique(pairs, return_inverse=True)
         z1, z2 = self.rank_part(vectors[rows])[index]
@@ -171,7 +168,7 @@ class RankMixture:
         if self.root is not None:
             ranked = 6 / math.pi * torch.asin(ranked.clamp(-1, 1) / 2)
         v1, v2 = vectors[pairs]
-        return (v1 * v2).sum(dim=1), ranked
+        return torch.stack([(v1 * v2).sum(dim=1), ranked])
 
     @full_precision
     def rank_part(self, vectors: Embeddings) -> Float[Tensor, "n z"]:
