@@ -42,7 +42,7 @@ AnySuites = Suites | Names
 
 
 def evaluate(
-    model: Encode | Any,
+    model: Any,
     suites: AnySuites,
     *,
     run: Run | None = None,
@@ -94,7 +94,7 @@ def evaluate(
         if not stage and isinstance(model, Method):
             model.restore(run.path / "encoder")  # it may have been built anew since the training
     report = _score_suites(model, data, how, classifier)
-    if run:
+    if run is not None:
         # Not before it is scored: what failed may be another version of the suite the next time.
         run.record(inputs)
         run.write_evaluation(report.metrics, report.scores, report.rankings, stage)

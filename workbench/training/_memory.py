@@ -17,7 +17,7 @@ class HeapTrimmer:
     """
 
     def __init__(self) -> None:
-        """Do nothing on other systems, or with another C library."""
+        """Find glibc's `malloc_trim`; without it `after_step` does nothing."""
         library = ctypes.CDLL(None) if sys.platform == "linux" else None
         self._trim = getattr(library, "malloc_trim", None)
         self._steps = 0
