@@ -26,7 +26,7 @@ import torch
 from workbench import METHODS, Encoder, evaluate, fit
 from workbench.config import CONFIGS
 from workbench.data import Pairs, load_pairs
-from workbench.metrics import FEWEST_TARGETS, ranking_groups, seed_interval
+from workbench.metrics import FEWEST_TARGETS, seed_interval
 
 STEPS, QUERIES = 150, 8
 SETS = {
@@ -59,7 +59,7 @@ def lists_of(name: str) -> tuple[Pairs, np.ndarray]:
     data = load_pairs(name)
     rows: list[int] = []
     queries: list[str] = []
-    for group in ranking_groups(data.sentence1, data.sentence2, data.gold).values():
+    for group in data.groups():
         free = [row for row in group.pairs.tolist() if row not in set(rows)]
         if len(free) >= FEWEST_TARGETS and np.ptp(data.gold[free]):
             rows += free

@@ -97,7 +97,7 @@ def print_power(
     if rows.empty:
         raise RunError(
             f"no finished runs to compare on {suite} under {runs} (equal scores, of one seed too, "
-            f"have no Spearman); make some, with its sets in suites=: workbench sweep simcse "
+            "have no Spearman); make some, with its sets in suites=: workbench sweep simcse "
             f"--seeds 0-2 --runs {quote(runs)}"
         )
     for row in rows.to_dict("records"):

@@ -6,7 +6,7 @@ import pydantic
 from annotated_types import Ge, Le
 
 from workbench.config._settings import Count, Positive
-from workbench.config._training import ContrastiveConfig, Folder
+from workbench.config._training import ContrastiveConfig, LocalPath
 
 Compose = Literal["positive", "anchor", "both", "none"]
 
@@ -34,7 +34,7 @@ class CompCSEConfig(ContrastiveConfig):
     """further training texts made of a sentence's clauses [CompCSE sec. 3, table 2]"""
     subsuming_depth: Annotated[int, Ge(2), Le(3)] = 2
     """2: a sentence and its halves; 3: its halves and quarters [CompCSE's code]"""
-    spans: Folder | None = None
+    spans: LocalPath | None = None
     """a .tsv file of spans, for subsampling=spans"""
     keep_sentences: bool = True
     """the whole sentences stay in the training set in addition to the subsampled texts [CompCSE

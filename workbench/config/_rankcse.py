@@ -11,7 +11,13 @@ from workbench.config._settings import (
     NonNegative,
     Positive,
 )
-from workbench.config._training import AtLeastTwo, ContrastiveConfig, EncoderName, Folder, Pooling
+from workbench.config._training import (
+    AtLeastTwo,
+    ContrastiveConfig,
+    EncoderName,
+    LocalPath,
+    Pooling,
+)
 
 
 class RankCSEConfig(ContrastiveConfig):
@@ -78,7 +84,7 @@ class RankCSEConfig(ContrastiveConfig):
     teacher_max_seq_length: Cut | None = 32
     """(tokens) teachers cut sentences here, specials included, as the student does; none: never;
     st: and static encoders read as their own files say"""
-    cache: Folder | None = None
+    cache: LocalPath | None = None
     """folder of cached teacher embeddings; none: WORKBENCH_CACHE, or the user's cache"""
 
     @property

@@ -17,7 +17,7 @@ from workbench.config._training import (
     AtLeastTwo,
     ContrastiveConfig,
     DataSets,
-    Folder,
+    LocalPath,
     Pooling,
     SetName,
     TrainingConfig,
@@ -35,7 +35,7 @@ class RankEncoderConfig(ContrastiveConfig):
     name of a method [RankEncoder sec. 4.1]"""
     base_profile: str = "demo"
     """profile of E1's run, with this seed, when base names a method"""
-    base_root: Folder | None = None
+    base_root: LocalPath | None = None
     """folder of runs that contains E1's run when base names a method"""
     base_pooling: Pooling | None = None
     """pooling of E1; none: that of its files or name"""
@@ -77,7 +77,7 @@ class RankEncoderConfig(ContrastiveConfig):
     """for pooling mask: the template of E2 at test and of the first view [PromptBERT sec. 4]"""
     second_template: str | None = None
     """for pooling mask: the template of the second view; none: the same [PromptBERT sec. 4]"""
-    cache: Folder | None = None
+    cache: LocalPath | None = None
     """folder of E1's cached embeddings; none: WORKBENCH_CACHE, or the user's cache"""
 
     @property

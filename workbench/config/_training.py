@@ -64,7 +64,7 @@ SetName = Annotated[
     str,
     pydantic.AfterValidator(lambda name: _whole_path(name) if name.endswith(OWN_FILES) else name),
 ]
-Folder = Annotated[str, pydantic.AfterValidator(_whole_path)]
+LocalPath = Annotated[str, pydantic.AfterValidator(_whole_path)]
 Suites = Annotated[list[SetName], MinLen(1)]
 Kinds = tuple[str, ...]  # of data sets
 # Setting -> the datasets that it names, and the kinds that it accepts.
