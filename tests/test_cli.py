@@ -1,10 +1,12 @@
 """The command line: refusals, exit codes, and the commands about runs."""
 
+import gzip
 import io
 import json
 import logging
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -583,6 +585,38 @@ def test_lists_are_proposed_where_a_sentence_is_in_four_pairs(
         assert "workbench run cosent " in printed
         assert ("workbench run lists " in printed) == proposed
         assert ("or lists (" in printed) == proposed
+
+
+def test_the_proposed_parts_of_a_large_file_are_no_larger_than_dev_needs(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+
+    def split(file: str) -> tuple[str, list[Path]]:
+        """Split the file by the command that is proposed for it; return all that is proposed."""
+        capsys.readouterr()
+        assert call("data", "check", file) == 0
+        printed = capsys.readouterr().out
+        line = next(line for line in printed.splitlines() if "workbench data split" in line)
+        assert call(*shlex.split(line)[1:]) == 0
+        return printed, sorted(Path("parts").glob(f"{Path(file).stem}-*"))
+
+    pairs = [f"a cat {row},a dog {row},{row % 6}\n" for row in range(25_000)]
+    Path("many.csv").write_text("sentence1,sentence2,score\n" + "".join(pairs))
+    Path("few.csv").write_text("sentence1,sentence2,score\n" + "".join(pairs[:200]))
+    Path("lines.txt").write_text("".join(f"cat number {row} sleeps\n" for row in range(60_000)))
+    for file, sizes in {
+        "few.csv": (20, 20, 160),
+        "many.csv": (2000, 2000, 21_000),
+        "lines.txt": (1800, 1800, 56_400),
+    }.items():
+        printed, parts = split(file)
+        found = [gzip.decompress(part.read_bytes()).count(b"\n") - 1 for part in parts]
+        assert found == pytest.approx(sizes, rel=0.1), file
+        assert ("a tenth of the queries" in printed) == (file == "few.csv")
+        assert ("about 2,000 pairs each" in printed) == (file == "many.csv")
+        # The teacher need not embed all sentences for a few hundred steps.
+        assert ("train_limit=50000" in printed) == (file == "lines.txt")
 
 
 def test_every_command_that_reads_a_file_takes_its_columns(

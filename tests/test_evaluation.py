@@ -21,7 +21,7 @@ from workbench.config import SEVEN_STS, BaselineConfig, SimCSEConfig
 from workbench.data import Pairs, load_dev, load_pairs
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError, RunError, SettingError
-from workbench.evaluation import dev_values, evaluate, evaluate_model, per_query_metrics
+from workbench.evaluation import _evaluate, dev_values, evaluate, evaluate_model, per_query_metrics
 from workbench.metrics import alignment, uniformity
 from workbench.runs import Run, list_runs
 
@@ -50,7 +50,7 @@ def cosines(made: Pairs) -> np.ndarray:
 
 
 def test_dev_has_the_alignment_of_pairs_above_four_fifths_of_their_scale_and_the_uniformity_of_all(
-    spread_encoder: Path,
+    spread_encoder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     gold = [1, 4.9, 5.0, 5.1, 6.0, 2.0]
     made = dataclasses.replace(pairs(gold), score_range=(1.0, 6.0))
@@ -65,6 +65,14 @@ def test_dev_has_the_alignment_of_pairs_above_four_fifths_of_their_scale_and_the
     assert found["dev_alignment"] == pytest.approx(of_close, abs=1e-6)
     of_all = uniformity(np.concatenate([first, second]))
     assert found["dev_uniformity"] == pytest.approx(of_all, abs=1e-6)
+
+    # Its time grows with the square of the pairs: of a large dev set the first ones do.
+    monkeypatch.setattr(_evaluate, "_MOST", 2)
+    found, _ = dev_values(method, made)
+    of_first = uniformity(np.concatenate([first[:2], second[:2]]))
+    assert found["dev_uniformity"] == pytest.approx(of_first, abs=1e-6)
+    assert of_first != pytest.approx(of_all, abs=1e-3)
+    assert found["dev_alignment"] == pytest.approx(of_close, abs=1e-6)
 
 
 def test_spearman_is_over_all_pairs_unless_asked_by_subset_of_sentences_embedded_once():

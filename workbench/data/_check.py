@@ -115,7 +115,7 @@ def training_commands(file: str, data: AnySet, options: str = "") -> list[str]:
     """Return a sentence and the commands that train on your own file.
 
     options: Those of `workbench data split`."""
-    facts: Facts = {"kind": data.kind, "options": options, "fewest": FEWEST_TARGETS}
+    facts: Facts = {"data": data, "options": options, "fewest": FEWEST_TARGETS}
     facts["file"] = shlex.quote(file)
     facts["lists"] = isinstance(data, Pairs) and data.groups()
     for part in ("train", "dev", "test"):

@@ -25,7 +25,7 @@ Measure = Literal["spearman", "accuracy", "mean"]
 _Function = Callable[[ndarray], ndarray]
 # Numbers that are drawn at once; another number draws other resamples of several datasets.
 _BLOCK = 20_000
-_AT_ONCE = 32  # resamples that are ranked at once: few enough for the processor's cache
+_AT_ONCE = 16  # resamples that are ranked at once: few enough for the processor's cache
 # Ends of a 95% interval, as shares of the distribution.
 _LOW, _HIGH = 0.025, 0.975
 

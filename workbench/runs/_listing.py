@@ -164,7 +164,8 @@ def run_folders(root: AnyPath) -> list[Path]:
     return own + [
         path
         for path in sorted(root.glob("*/[!.]*"))  # with a dot: being removed
-        if path.parent not in own and (NAME.fullmatch(path.name) or (path / "config.json").exists())
+        if not NAME.fullmatch(path.parent.name)
+        and (NAME.fullmatch(path.name) or (path / "config.json").exists())
     ]
 
 

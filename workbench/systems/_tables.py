@@ -86,7 +86,7 @@ def read_score_file(
     files = []
     paths = as_list(paths)
     for path in paths:
-        own = score_files(path) or [path]
+        own = score_files(path) or [user_path(path).absolute()]
         # In a folder, the pairs may lie beside the scores.
         files += [file for file in own if len(own) == 1 or file != on]
     # A file need not have a column that another one has.
@@ -132,8 +132,7 @@ def read_score_file(
 
 def _read_rows(path: AnyPath, chosen: Any, *, has_gold: bool) -> DataFrame:
     """Return _ID, _TEXTS and _GOLD of a file, those that it has, and a column for each system."""
-    # A path that is no name of a set is refused if it is no table.
-    table: Any = read_own(user_path(path).absolute())
+    table: Any = read_own(path)
     cells = DataFrame(table.columns)
     numbers: Any = cells.map(to_number)
     is_wrong: Any = numbers.isna() & (cells != "")
@@ -171,7 +170,7 @@ def _read_rows(path: AnyPath, chosen: Any, *, has_gold: bool) -> DataFrame:
     if own_id:
         rows[_ID] = _plain_ids(table.columns[own_id], str(path))
     if len(sides) == 2:
-        rows[_TEXTS] = cells[sides].apply(tuple, axis=1)
+        rows[_TEXTS] = list(map(tuple, cells[sides].to_numpy()))
     for gold in golds:
         if not is_wrong[gold].any():  # words are not compared
             rows[_GOLD] = numbers[gold].round(4)
