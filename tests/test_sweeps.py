@@ -432,6 +432,8 @@ def test_lists_quotes_and_objects_in_a_word_are_values(tmp_path: Path):
     for text in ("a=l'original,b=c", "'a=l,b=c'", '"a=l,b=c"'):
         chosen = read_words(["cosent", f"columns={text}"], ".")["grid"]
         assert chosen["columns"] == [text.strip("'\"")]
+    with pytest.raises(SettingError, match="columns is given twice"):
+        read_words(["cosent", "columns=b=c"], ".", "b=d")
     for word in ("suites=[a", "train='a", "cosent.lr=1", "max_steps="):
         with pytest.raises(SettingError, match=word.partition("=")[0]):
             planned(["simcse", word], tmp_path)

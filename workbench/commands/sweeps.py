@@ -76,7 +76,7 @@ def start(  # noqa: PLR0917
             "resources of a cell (--partition, --gpus, --cpus, --memory, --minutes, --sbatch) need "
             "--slurm"
         )
-    contents = read_words(what, runs)
+    contents = read_words(what, runs, columns)
     # An option replaces the entry of a sweep's file.
     if seeds:
         contents["seeds"] = seeds
@@ -129,7 +129,7 @@ def cancel(name: SweepName, runs: Runs = "runs") -> None:
     echo(f"{count} jobs cancelled")
 
 
-def read_words(words: list[str], runs_root: str) -> Facts:
+def read_words(words: list[str], runs_root: str, columns: str = "") -> Facts:
     """Return the contents of a sweep from its file, or from methods and [METHOD.]KEY=V1,V2.
 
     Values are separated as in YAML and read as by `workbench run`: suites=[a,b],[a] are two lists.
@@ -142,7 +142,7 @@ def read_words(words: list[str], runs_root: str) -> Facts:
     settings = [word for word in words if "=" in word]
     grids = {word: {} for word in words if word not in settings}
     grids[""] = {}  # the settings of every method: nothing is in front of their dot
-    for name, values in overrides_of(settings, runs_root).items():
+    for name, values in overrides_of(settings, runs_root, columns).items():
         method, _, key = name.rpartition(".")
         try:
             grids[method][key] = workbench.sweeps.load_yaml(
