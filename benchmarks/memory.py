@@ -89,6 +89,8 @@ def train(method: str, options: argparse.Namespace) -> None:
     if options.train:
         changes["train"] = options.train
     changes["max_seq_length"] = options.length
+    if method == "rankencoder":  # its base would be a run of SimCSE
+        changes |= {"base": options.encoder or "world-encoder", "base_pooling": "cls"}
     config = CONFIGS[method].from_parameters("demo", 0, changes)
     trained = CLASSES[method](config)
     data = load_training(config)
@@ -155,6 +157,8 @@ def main() -> None:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--trims", type=json.loads, default=True, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.steps < MARKS[0]:
+        parser.error(f"--steps: the first line is of step {MARKS[0]}")
     if options.one == "sentence-transformers":
         train_sentence_transformer(options)
         return
@@ -164,10 +168,10 @@ def main() -> None:
     for method in options.methods:
         for trims in ("true", "false"):
             subprocess.run(
-                [sys.executable, *sys.argv, "--one", method, "--trims", trims], check=False
+                [sys.executable, *sys.argv, "--one", method, "--trims", trims], check=True
             )
     if options.trainer:
-        subprocess.run([sys.executable, *sys.argv, "--one", "sentence-transformers"], check=False)
+        subprocess.run([sys.executable, *sys.argv, "--one", "sentence-transformers"], check=True)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@
     [--whitening 16 64]
 
 Prints Spearman x 100 (on the world also KCC and NDCG). Whitening and tf-idf are fitted on training
-sentences (world or wiki). "target": fitted on the evaluated sentences without their scores, as in
-part of the literature. The real sets need WORKBENCH_DATA, the folder with the local data."""
+sentences: those of the world if all sets are of it, otherwise Wikipedia. "target": fitted on the
+evaluated sentences without their scores, as in part of the literature. The real sets need
+WORKBENCH_DATA, the folder with the local data."""
 
 import argparse
 import os
@@ -36,9 +37,10 @@ def main() -> None:
         parser.error("--real needs local data: set WORKBENCH_DATA to its folder")
     names = options.suites or (SEVEN_STS if options.real else ["world-dev", "world-test"])
     suites = {name: load_pairs(name) for name in names}
-    sentences = load_sentences(
-        "wiki" if options.real else "world", limit=options.fit_limit
-    ).sentences
+    # The words of the world are no English, and the other way round.
+    is_world = all(name.startswith("world") for name in names)
+    fitted_on = "world" if is_world else "wiki"
+    sentences = load_sentences(fitted_on, limit=options.fit_limit).sentences
     for place, scores in enumerate(rows(options.encoder, sentences, options.whitening, suites)):
         shown = {name: f"{value:.2f}" for name, value in scores.items() if name != "baseline"}
         head = (

@@ -8,8 +8,8 @@ The sentences are unlabelled: of news (MRPC, without its labels), captions (Flic
 (SNLI) and Wikipedia; none is in one of the sets that are tested or chosen on. --sentences more adds
 reviews, phrases and questions, and takes more of each kind. The loss is RankCSE's ListNet alone,
 soft (--temperature for both lists), or the squared error (--loss mse), in batches of
-neighbourhoods: an eighth of a batch is drawn, and each sentence brings seven others, near and
-distant for the teacher; --batches random draws all.
+neighbourhoods: about an eighth of a batch is drawn, and each sentence brings six or seven others,
+near and distant for the teacher; --batches random draws all.
 
 The checkpoint is that with the highest mean of STS-B dev and SICK trial; the seven sets are tested
 once per seed. Without --final nothing is tested: it is a trial. Every training is a row of
@@ -35,7 +35,7 @@ from methods import trained_run
 from workbench import Encoder, evaluate
 from workbench.config import SEVEN_STS, RankCSEConfig
 from workbench.data import load_data, load_pairs
-from workbench.files import file_checksum, project_path
+from workbench.files import file_checksum, project_path, write_text
 from workbench.methods import RankCSE
 from workbench.methods.base import Batch
 from workbench.metrics import hierarchical_interval
@@ -44,7 +44,9 @@ from workbench.teachers import draw_near
 from workbench.views.run_tables import kept_checkpoint
 
 RESULTS = project_path("data") / "better.csv"
-# The seeds and the setting of the table in docs/results.md; others are recorded beside it.
+# The encoders, the seeds and the setting of the table in docs/results.md; others are recorded
+# beside it.
+STUDENT, TEACHER = "all-MiniLM-L6-v2", "all-mpnet-base-v2"
 SHOWN_SEEDS = [1, 2, 3, 4, 5]
 SHOWN = {
     "sentences": "some",
@@ -84,7 +86,9 @@ EVALUATED = [*SEVEN_STS, "stsb-train", "stsb-dev", "sick-train", "sick-trial"]
 
 
 class InNeighbourhoods(RankCSE):
-    """RankCSE with batches of neighbourhoods: an eighth of a batch, and neighbours of each.
+    """RankCSE with batches of neighbourhoods: about an eighth of a batch, and neighbours of each.
+
+    The nearest to a sentence is often itself, so that it brings six or seven others.
 
     The neighbours are drawn from the sentences near and distant for the first teacher, with a seed
     made of the batch, so that a resumed training draws them again."""
@@ -152,7 +156,8 @@ def write_unlabelled(sources: dict[str, tuple[int, list[str]]], file: Path) -> s
         print(f"{kind}: {len(order)} of {len(new)} sentences", flush=True)
         chosen |= dict.fromkeys(new[place] for place in order)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(f"{text}\n" for text in chosen), encoding="utf-8", newline="\n")
+    # At once and whole: another seed may be reading the file in another process.
+    write_text(file, "".join(f"{text}\n" for text in chosen))
     if sources is SOURCES["some"] and file_checksum(file) != SENTENCES:
         print(f"{file}: not the sentences of the recorded rows, which had SNLI of a data folder")
     return str(file)
@@ -188,7 +193,7 @@ def train(file: str, seed: int, options: argparse.Namespace) -> None:
         row["resampled"] = " ".join(f"{gain:.2f}" for gain in gains)
     else:
         row |= {name: 100 * values["spearman"] for name, values in run.metrics().items()}
-    add_row(RESULTS, row)
+    add_row(RESULTS, row, key)
     print(*key.values(), f"dev {row['dev']:.2f}", row.get("average"), flush=True)
 
 
@@ -265,6 +270,7 @@ def write_results() -> None:
 
     Of several seeds the mean is written into README.md, too."""
     table: Any = pd.read_csv(RESULTS)
+    table = table[(table["student"] == STUDENT) & (table["teacher"] == TEACHER)]
     # Rows of another setting, or of a reader's own seed, are another experiment.
     is_shown = table["final"] & table["seed"].isin(SHOWN_SEEDS)
     for name, value in SHOWN.items():
@@ -273,13 +279,12 @@ def write_results() -> None:
     sets = [name.removesuffix("-test") for name in SEVEN_STS]
     ours = tested.rename(columns=dict(zip(sets, NAMES, strict=True)))
     columns = [*NAMES, "average"]
-    student, teacher = tested[["student", "teacher"]].iloc[0]
-    known = read_known(student, teacher)
-    distance = known.loc[teacher, "average"] - known.loc[student, "average"]
+    known = read_known(STUDENT, TEACHER)
+    distance = known.loc[TEACHER, "average"] - known.loc[STUDENT, "average"]
     gains = tested["average"] - tested["average of the start"]
     lines = ["| encoder | " + " | ".join(columns) + " | gain, of the distance | seconds |"]
     lines.append("|---|" + "---|" * (len(columns) + 2))
-    lines.append(line_of(student, known.loc[student, columns], "", ""))
+    lines.append(line_of(STUDENT, known.loc[STUDENT, columns], "", ""))
     for (_, row), gain in zip(ours.iterrows(), gains, strict=True):
         share = f"{gain:+.2f}, {100 * gain / distance:.0f} %"
         name = f"taught, seed {row['seed']}, step {row['step']} of {row['steps']}"
@@ -294,20 +299,20 @@ def write_results() -> None:
         lines.append(line_of("taught, mean", ours[columns].mean(), f"{gained}, {share}", ""))
         least, most = gains.min(), gains.max()
         sentence = (
-            f"Taught by {teacher} without labels, {student} gains {gained} points over these seven "
+            f"Taught by {TEACHER} without labels, {STUDENT} gains {gained} points over these seven "
             f"sets (95 % interval over seeds and pairs; {least:.2f} to {most:.2f} in {len(gains)} "
             f"seeds), {share} of the distance between the two: [the command and every seed]"
             "(docs/results.md#one-of-them-made-better-without-labels)."
         )
         sentence = textwrap.fill(sentence, 100, break_on_hyphens=False)
         parts[project / "README.md"] = {"better": f"{sentence}\n"}
-    lines.append(line_of(teacher, known.loc[teacher, columns], f"{distance:+.2f}", ""))
+    lines.append(line_of(TEACHER, known.loc[TEACHER, columns], f"{distance:+.2f}", ""))
     parts[project / "docs" / "results.md"] = {
         "better": "\n".join(lines) + "\n",
         "better trials": trials_table(table[~table["final"]]),
     }
     for page, texts in parts.items():
-        page.write_text(fill(page, texts), encoding="utf-8")
+        write_text(page, fill(page, texts))
 
 
 def trials_table(trials: Any) -> str:

@@ -31,7 +31,7 @@ from order_tables import (
     values_table,
 )
 
-from workbench.files import project_path
+from workbench.files import project_path, write_text
 from workbench.metrics import seed_spread
 from workbench.systems import p_text
 
@@ -131,7 +131,7 @@ SHOWN_ROWS = {
 def main() -> None:
     for path, text in written().items():
         path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_text(path, text)
 
 
 def written() -> dict[Path, str]:
@@ -229,10 +229,9 @@ def differences(table: pd.DataFrame) -> list[Row]:
 
 
 def over_starts(measured: list[Difference]) -> Difference:
-    """Return the mean of the differences of several starts; their means take the place of seeds."""
-    means = np.array([one.values.mean() for one in measured])
-    draws = [one.draws.mean(axis=0) for one in measured if one.draws is not None]
-    return Difference(means, np.array(draws) if len(draws) == len(measured) else None)
+    """Return the mean of the differences of several starts, without their pairs: its interval is
+    that of t over the starts."""
+    return Difference(np.array([one.values.mean() for one in measured]), None)
 
 
 def adjust(rows: list[Row]) -> dict[int, float]:

@@ -8,6 +8,7 @@ over seeds. Finished runs under --runs are reused."""
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from methods import fill_placeholder, trained_run
 
 from workbench.config import CONFIGS
 from workbench.data import Pairs, load_pairs, load_sentences
+from workbench.files import write_text
 from workbench.methods import METHODS
 from workbench.methods.rankcse import RankCSE
 from workbench.metrics import seed_interval
@@ -147,11 +149,8 @@ def rows(
         scores = []
         for seed in range(seeds):
             changes = {key: made.get(str(value), value) for key, value in settings.items()}
-            if "<SimCSE>" in str(changes):
-                simcse = trained_run(CONFIGS["simcse"].from_parameters("demo", seed), root)
-                changes = {
-                    key: fill_placeholder(value, str(simcse.path)) for key, value in changes.items()
-                }
+            simcse = CONFIGS["simcse"].from_parameters("demo", seed)
+            changes = fill_placeholder(changes, partial(trained_run, simcse, root))
             scores.append(
                 100
                 * finish_run(label, method, changes, root, seed).metrics()["world-test"]["spearman"]
@@ -183,16 +182,16 @@ def write_files(folder: Path) -> dict[str, str]:
         ),
         "<subsets>": folder / "subsets.tsv",
     }
-    pd.DataFrame(word_subsets(load_sentences("world").sentences)).to_csv(
-        written["<subsets>"], sep="\t", index=False
-    )
+    subsets = pd.DataFrame(word_subsets(load_sentences("world").sentences))
+    # At once and whole: another process may read the file of an earlier start.
+    write_text(written["<subsets>"], subsets.to_csv(sep="\t", index=False))
     return {name: str(path.resolve()) for name, path in written.items()}
 
 
 def write_pairs(pairs: Pairs, gold: np.ndarray, path: Path) -> Path:
     """Write the pairs with this gold as TSV and return its path."""
     columns = {"score": gold, "sentence1": pairs.sentence1, "sentence2": pairs.sentence2}
-    pd.DataFrame(columns).to_csv(path, sep="\t", index=False)
+    write_text(path, pd.DataFrame(columns).to_csv(sep="\t", index=False))
     return path
 
 

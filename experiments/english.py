@@ -20,7 +20,8 @@ cosines held fixed; for SimCSE and RankEncoder the averages by cosine, by rank v
 
 import argparse
 import sys
-from functools import cache
+from collections.abc import Iterable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -155,8 +156,8 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="*", help="only rows with one of these labels or beginnings"
     )
-    parser.add_argument("--rate", type=float, default=1e-4)
-    parser.add_argument("--pooling", default="mean", choices=["mean", "cls"])
+    parser.add_argument("--rate", type=float, help="default: 1e-4")
+    parser.add_argument("--pooling", choices=["mean", "cls"], help="default: mean")
     parser.add_argument(
         "--rates", type=float, nargs="*", help="only print SimCSE's dev score at each learning rate"
     )
@@ -164,14 +165,21 @@ def main() -> None:
     options = parser.parse_args()
     options.name = options.name or "-".join(options.start.resolve().parts[-2:])
     torch.set_num_threads(1)
-    if str(options.start) == "world-encoder":
-        options.pooling = "cls"  # of the demo's profiles
+    is_world = str(options.start) == "world-encoder"
+    if is_world and (options.rate or options.pooling):
+        parser.error("world-encoder is trained by the demo's profiles; leave out --rate, --pooling")
+    options.rate = options.rate or 1e-4
+    options.pooling = options.pooling or ("cls" if is_world else "mean")
     chosen = [
         label
         for label, (_, changes) in ROWS.items()
         if not options.only or any(is_meant(label, name) for name in options.only)
         if options.larger or _LARGER["teachers"][1] not in str(changes)
     ]
+    for name in options.only or []:
+        if not any(is_meant(label, name) for label in chosen):
+            needs = "; it needs --larger" if any(is_meant(label, name) for label in ROWS) else ""
+            parser.error(f"--only {name!r}: no row of this name{needs}; --list prints them")
     if options.list:
         print(*chosen, sep="\n")
     elif options.rates:
@@ -183,6 +191,12 @@ def main() -> None:
             dev = kept_checkpoint(run.history())["dev_spearman"]
             print(f"SimCSE at {rate:g}: dev {100 * dev:.2f}", flush=True)
     else:
+        # Rows are paired with SimCSE's, which must have been trained at the same rate.
+        rate = settings("simcse", 0, options).learning_rate
+        simcse = {"start": options.name, "pooling": options.pooling, "row": "SimCSE"}
+        recorded = (find_row(RESULTS, simcse) or {}).get("rate", np.nan)
+        if recorded != rate and not np.isnan(recorded):
+            parser.error(f"SimCSE of {options.name} is recorded with --rate {recorded:g}")
         record_start(options)
         for seed in options.seeds:
             for label in chosen:
@@ -225,7 +239,9 @@ def record_row(label: str, seed: int, options: argparse.Namespace) -> None:
     }
     if isinstance(model, RankEncoder) and config.rank_weight:
         values |= parts_of(model.mixture(), config)
-    elif "rank vectors" in label:  # E1 around which RankEncoder trains, without that training
+    elif "rank vectors" in label:
+        # E1 around which RankEncoder trains, without that training; ranks over all sentences of the
+        # training, of which RankEncoder draws 10,000 in the world.
         corpus = list(dict.fromkeys(load_training(config).sentences))
         values |= parts_of(RankMixture(model.encode_plain, corpus, weight=0.1), config)
     record(key | values | {"precision": run.facts().get("precision"), "run": run.path.name})
@@ -234,19 +250,16 @@ def record_row(label: str, seed: int, options: argparse.Namespace) -> None:
 def run_of(method: str, changes: dict[str, Any], seed: int, options: argparse.Namespace) -> Run:
     """Return the trained run of a row."""
     larger = argparse.Namespace(**vars(options) | {"start": options.larger})
-    better = "world-teacher" if str(options.start) == "world-encoder" else str(minilm())
     teachers = {
-        "<SimCSE>": lambda: str(run_of("simcse", {}, seed, options).path),
-        "<another SimCSE>": lambda: str(run_of("simcse", {}, (seed + 1) % 5, options).path),
-        "<larger SimCSE>": lambda: str(run_of("simcse", {}, seed, larger).path),
-        "<better>": lambda: better,
+        "<SimCSE>": (seed, options),
+        "<another SimCSE>": ((seed + 1) % 5, options),
+        "<larger SimCSE>": (seed, larger),
     }
-    for name, find in teachers.items():
-        if name in str(changes):
-            teacher = find()
-            changes = {
-                key: fill_placeholder(value, teacher, name) for key, value in changes.items()
-            }
+    for name, trained_on in teachers.items():
+        changes = fill_placeholder(changes, partial(run_of, "simcse", {}, *trained_on), name)
+    if changes.get("teachers") == ["<better>"]:
+        is_world = str(options.start) == "world-encoder"
+        changes = changes | {"teachers": ["world-teacher" if is_world else str(minilm())]}
     return trained_run(settings(method, seed, options, **changes), options.runs)
 
 
@@ -300,7 +313,9 @@ def dev_columns(encode: Any, name: str) -> dict[str, float]:
     all-MiniLM, too."""
     dev = load_pairs(name)
     first, second = (encode(side).numpy() for side in (dev.sentence1, dev.sentence2))
-    cosines, close = (first * second).sum(axis=1), dev.gold > dev.score_range[1] * 0.8
+    cosines = (first * second).sum(axis=1)
+    low, high = dev.score_range
+    close = dev.gold > low + 0.8 * (high - low)
     shape = {
         "alignment": alignment(first[close], second[close]),
         "uniformity": uniformity(np.vstack([first, second])),
@@ -356,12 +371,15 @@ def find_row(results: Path, key: dict[str, Any]) -> dict[str, Any] | None:
     return rows[0] if rows else None
 
 
-def add_row(results: Path, row: dict[str, Any]) -> None:
+def add_row(results: Path, row: dict[str, Any], key: Iterable[str]) -> None:
     """Add a row to a file of results, which other processes may extend at the same time.
 
-    The resamples are its last column.
+    Nothing is added if another process has recorded a row of the same key meanwhile. The resamples
+    are its last column.
     """
     with FileLock(results.with_suffix(".lock")):
+        if find_row(results, {name: row[name] for name in key}) is not None:
+            return
         table = pd.DataFrame([row])
         if results.is_file():
             table = pd.concat([pd.read_csv(results), table], ignore_index=True)
@@ -375,7 +393,7 @@ def record(row: dict[str, Any]) -> None:
         name: round(value, 4) if isinstance(value, float) and name != "rate" else value
         for name, value in row.items()
     }
-    add_row(RESULTS, numbers)
+    add_row(RESULTS, numbers, KEY)
     shown = {name: numbers.get(name) for name in ("dev", "average", "cosine", "eq. 2")}
     print(*(row[name] for name in KEY), shown, flush=True)
 

@@ -99,7 +99,7 @@ def write(page: Path, table: pd.DataFrame, columns: list[str]) -> None:
     for row in table.to_dict("records"):
         cells = ["" if pd.isna(row[name]) else f"{row[name]:.2f}" for name in columns]
         lines.append(f"| {row['encoder']} | {row['numbers']} | " + " | ".join(cells) + " |")
-    page.write_text(fill(page, {"known": "\n".join(lines) + "\n"}), encoding="utf-8")
+    write_text(page, fill(page, {"known": "\n".join(lines) + "\n"}))
 
 
 def record(encoder: str, numbers: str, scores: dict[str, float]) -> None:
@@ -121,13 +121,16 @@ def main() -> None:
     )
     parser.add_argument("encoders", nargs="*", metavar="NAME=FOLDER")
     options = parser.parse_args()
+    if wrong := [text for text in options.encoders if "=" not in text]:
+        parser.error(f"{wrong[0]}: write NAME=FOLDER")
     sets = read_sets() if options.encoders else {}
     for text in options.encoders:
         name, _, folder = text.partition("=")
         record(name, "the workbench", scores_of(Encoder.from_pretrained(folder).encode, sets))
         theirs = SentenceTransformer(folder)
         record(name, "sentence-transformers", scores_of(theirs.encode, sets))
-        record(name, CARD, PUBLISHED.get(name, {}))
+        if name in PUBLISHED:
+            record(name, CARD, PUBLISHED[name])
     write_tables()
 
 

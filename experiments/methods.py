@@ -7,7 +7,8 @@ docs/results-details.md. Each row changes some of the demo settings; dev selects
 test is evaluated once. Finished runs under --runs are reused."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="only rows whose label begins with one of these")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
+    if options.only and not any(label.startswith(tuple(options.only)) for label in ROWS):
+        parser.error(f"--only: no row begins so; the rows are {', '.join(ROWS)}")
     torch.set_num_threads(options.threads)
     print("| | dev Spearman | dev KCC | dev NDCG | test Spearman | test KCC | test NDCG |")
     print("|---|---|---|---|---|---|---|")
@@ -84,21 +87,29 @@ def rows(options: argparse.Namespace) -> Iterator[tuple[str, list[Run]]]:
             continue
         runs = []
         for seed in range(options.seeds):
-            simcse = str(
-                trained_run(CONFIGS["simcse"].from_parameters("demo", seed), options.runs).path
-            )
-            changes = {key: fill_placeholder(value, simcse) for key, value in settings.items()}
+            simcse = CONFIGS["simcse"].from_parameters("demo", seed)
+            changes = fill_placeholder(settings, partial(trained_run, simcse, options.runs))
             runs.append(
                 trained_run(CONFIGS[method].from_parameters("demo", seed, changes), options.runs)
             )
         yield label, runs
 
 
-def fill_placeholder(value: Any, simcse: str, name: str = "<SimCSE>") -> Any:
-    """Return a setting with the placeholder `name` replaced."""
-    if isinstance(value, list):
-        return [fill_placeholder(one, simcse, name) for one in value]
-    return simcse if value == name else value
+def fill_placeholder(
+    settings: dict[str, Any], find: Callable[[], Run], name: str = "<SimCSE>"
+) -> dict[str, Any]:
+    """Return the settings with the folder of a run in the place of `name`; without `name` the run
+    is not asked for, and so not trained."""
+    if name not in str(settings):
+        return settings
+    folder = str(find().path)
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, list):
+            return [filled(one) for one in value]
+        return folder if value == name else value
+
+    return {key: filled(value) for key, value in settings.items()}
 
 
 def trained_run(config: TrainingConfig, root: Path, kind: type[Method] | None = None) -> Run:

@@ -27,6 +27,7 @@ test set, their average, Kendall's tau-b of the ladders and accuracy of TREC (x 
 the average under 200 resamples of the pairs, which are the same for every run."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,7 @@ def main() -> None:
     parser.add_argument("teacher", help="an encoder, or <SimCSE>; pairs: a training set")
     parser.add_argument("--name", required=True, help="of the start in the results")
     parser.add_argument("--teacher-name", help="of the teacher in the results")
-    parser.add_argument("--pooling", default="mean", choices=["mean", "cls"])
+    parser.add_argument("--pooling", choices=["mean", "cls"], help="default: mean")
     parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--alone", action="store_true", help="no infoNCE and no consistency")
     parser.add_argument("--losses", nargs="*", help="default: all of the question")
@@ -176,7 +177,21 @@ def main() -> None:
     options.teacher_name = options.teacher_name or options.teacher
     if str(options.start) == "world-encoder":
         # Of the demo's profiles.
+        if options.pooling:
+            parser.error(
+                "world-encoder has the pooling of the demo's profiles; leave out --pooling"
+            )
         options.pooling = "mean" if options.question == "pairs" else "cls"
+        if options.question == "pairs" and options.teacher != "world-train":
+            parser.error("world-encoder is trained on the pairs of world-train")
+    options.pooling = options.pooling or "mean"
+    if options.question == "views" and options.teacher != "none":
+        parser.error("views have no teacher; write none in its place")
+    if unknown := set(options.losses or []) - set(QUESTIONS[options.question]):
+        parser.error(
+            f"--losses: no loss {', '.join(sorted(unknown))}; {options.question} has "
+            f"{', '.join(QUESTIONS[options.question])}"
+        )
     if options.seed in (TRIAL_SEED, *FINAL_SEEDS):
         parser.error("--seed is another one than 0 of the trials and 1 to 5 of the rows")
     torch.set_num_threads(1)
@@ -187,21 +202,25 @@ def main() -> None:
     losses = options.losses or list(QUESTIONS[options.question])
     if options.alone:  # without a ranking loss there would be no loss; SimCSE has infoNCE
         losses = [loss for loss in losses if loss not in {NO_RANKING, *SIMCSE}]
+    # A further seed is compared with what is recorded, and no trial is repeated for it.
+    finished = {} if options.seed is None else {loss: row_of_all(loss, options) for loss in losses}
     if options.seed is not None and not options.losses:
-        losses = [loss for loss in losses if has_all_seeds(loss, options)]
+        losses = [loss for loss in losses if finished[loss]]
     for loss in losses:
-        chosen = choose(loss, options)
+        chosen = finished.get(loss) or choose(loss, options)
         setting = (loss, chosen["rate"], int(chosen["choice"]))
         recorded = [train(*setting, seed, options) for seed in FINAL_SEEDS]
         if options.seed is not None:
             compare_seed(compute_row(*setting, options.seed, options), recorded)
 
 
-def has_all_seeds(loss: str, options: argparse.Namespace) -> bool:
-    """Return whether a loss has all rows that a further seed is compared with."""
+def row_of_all(loss: str, options: argparse.Namespace) -> dict[str, Any] | None:
+    """Return the first of the rows of a loss that a further seed is compared with, if all are
+    recorded."""
     key = key_of(loss, 0.0, 0, 0, options)
     same = {name: key[name] for name in ("start", "pooling", "teacher", "beside", "loss")}
-    return all(find_row(RESULTS, same | {"seed": seed}) is not None for seed in FINAL_SEEDS)
+    rows = [find_row(RESULTS, same | {"seed": seed}) for seed in FINAL_SEEDS]
+    return None if None in rows else rows[0]
 
 
 def compare_seed(row: dict[str, Any], recorded: list[dict[str, Any]]) -> None:
@@ -232,7 +251,7 @@ def measure(name: str, settings_of: list[Changes], options: argparse.Namespace) 
     key = dict.fromkeys(KEY, "-") | {"start": options.name, "pooling": options.pooling}
     key |= {"loss": name, "rate": 0.0, "choice": 0, "seed": 0}
     if options.question == "pairs":  # it has test sets of its own
-        key |= {"teacher": options.teacher}
+        key |= {"teacher": options.teacher_name}
     if find_row(RESULTS, key) is not None:
         return
     suites = suites_of(options, is_trial=False)
@@ -374,10 +393,9 @@ def trained(
     is_vectors: bool = False,
 ) -> Run:
     """Return the run of a loss; its own teacher is SimCSE's run of this seed."""
-    if OWN in str(changes):
-        rate = {"learning_rate": options.rate}
-        teacher = str(trained("simcse", rate, seed, options, is_trial=True).path)
-        changes = {name: fill_placeholder(value, teacher) for name, value in changes.items()}
+    rate = {"learning_rate": options.rate}
+    own = partial(trained, "simcse", rate, seed, options, is_trial=True)
+    changes = fill_placeholder(changes, own, OWN)
     config = settings(method, seed, options, **suites_of(options, is_trial=is_trial), **changes)
     if not is_vectors:
         return trained_run(config, options.runs)
@@ -404,7 +422,7 @@ def record(row: dict[str, Any]) -> None:
         name: float(f"{value:.6g}") if isinstance(value, float) else value
         for name, value in row.items()
     }
-    add_row(RESULTS, numbers)
+    add_row(RESULTS, numbers, KEY)
     print(*(row[name] for name in KEY), f"dev {row['dev']:.2f}", row.get("average"), flush=True)
 
 

@@ -3,9 +3,9 @@
     python experiments/order_relations.py RUNS [RUNS ...]
 
 RUNS are the folders that experiments/order.py trained in (its --runs). The rows of data/order.csv
-name their runs; a cell is shown if the five seeds of at least two losses are in these folders. The
-table of a cell is made by `views.phenomena` and written into docs/results.md; cells without runs
-keep the table that the page has."""
+name their runs; a cell is shown if the five seeds of no ranking loss and of another loss are in
+these folders. The table of a cell is made by `views.phenomena` and written into docs/results.md;
+cells without runs keep the table that the page has."""
 
 import argparse
 import re
@@ -16,7 +16,7 @@ from order import NO_RANKING
 from order_tables import OF_RANKING, Cell, interval_text, read_cells, with_no_ranking
 
 from workbench import views
-from workbench.files import project_path
+from workbench.files import project_path, write_text
 from workbench.runs import Run
 from workbench.systems import SystemScores
 
@@ -44,7 +44,7 @@ def main() -> None:
             tables[cell.name] = table_of(trained)
             print(cell.name, *trained, sep=", ")
     parts = [f"#### {name}\n\n{text}\n" for name, text in tables.items()]
-    PAGE.write_text(fill(PAGE, {MARKS: "\n".join(parts)}), encoding="utf-8")
+    write_text(PAGE, fill(PAGE, {MARKS: "\n".join(parts)}))
 
 
 def tables_of_page() -> dict[str, str]:

@@ -85,8 +85,8 @@ def read_cells() -> list[Cell]:
     trials = table[(table["seed"] == 0) & ~is_untrained]
     cells = []
     for (start, pooling, teacher, beside), own in final.groupby(CELL, sort=False):
-        seeds = own.groupby("row")["seed"].transform("count")
-        several = own.loc[seeds > len(FINAL_SEEDS), "row"].unique()
+        several = own.loc[own.duplicated(["row", "seed"]), "row"].unique()
+        seeds = own.groupby("row")["seed"].transform("nunique")
         if len(several):  # it would be left out without a word
             raise ValueError(f"{start}, {beside}: two choices of {', '.join(several)} are recorded")
         finished = own[seeds == len(FINAL_SEEDS)]

@@ -30,7 +30,7 @@ OLD = {
 
 
 def own_parts(name: str, rows: int) -> dict[str, Pairs]:
-    """Return train, dev and test part of the first `rows` rows of a train set."""
+    """Return train, dev and test part of a draw of `rows` rows of a train set."""
     return split(load_pairs(f"{name}-train", limit=rows))
 
 

@@ -10,6 +10,7 @@ instead. Dev (STS-B) selects the checkpoint. Finished runs are reused. Prints th
 `views.phenomena` and its sentences."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,7 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
 
 def run_of(method: str, changes: dict[str, Any], seed: int, options: argparse.Namespace) -> Run:
     """Return the trained run of a row."""
-    if "<SimCSE>" in str(changes):
-        teacher = str(run_of("simcse", {}, seed, options).path)
-        changes = {name: fill_placeholder(value, teacher) for name, value in changes.items()}
+    changes = fill_placeholder(changes, partial(run_of, "simcse", {}, seed, options))
     start = {
         "encoder": str(options.start),
         "pooling": "mean",
@@ -69,7 +68,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     options = parser.parse_args()
     # The table below has all runs of a folder: those of another start have a folder of their own.
-    options.runs /= options.start.resolve().name
+    options.runs /= "-".join(options.start.resolve().parts[-2:])
     torch.set_num_threads(1)
     for seed in options.seeds:
         for method, changes in ROWS:

@@ -135,6 +135,12 @@ def main() -> None:
     parser.add_argument("--halves", action="store_true", help="detune [CLS] too")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    last = options.stop or options.steps
+    # The learning rate is 0 at --steps.
+    if last > options.steps:
+        parser.error(f"--stop {last} is after --steps {options.steps}")
+    if any(step > last for step in options.keep):
+        parser.error(f"--keep: the last step is {last}")
     torch.manual_seed(options.seed)
     generator = torch.Generator().manual_seed(options.seed)
     source = options.source or minilm()
@@ -171,7 +177,6 @@ def main() -> None:
                 return loss
             return loss + cross_entropy(halves.head(states[:, 0]).float(), strange)
 
-    last = options.stop or options.steps
     rates = {"steps": options.steps, "learning_rate": options.learning_rate}
     train(model, loss_of_step, **rates, stop=last, name="masked words")
     keep(last)

@@ -20,8 +20,9 @@ from pretraining import (
     train_tokenizer,
 )
 
-SENTENCES = Path("data/world/world_sentences.tsv.gz")
-FOLDER = Path("data/models/world-encoder")
+DATA = Path(__file__).resolve().parents[1]
+SENTENCES = DATA / "world/world_sentences.tsv.gz"
+FOLDER = DATA / "models/world-encoder"
 PIECES = 2000
 
 CARD = """\

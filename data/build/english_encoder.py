@@ -5,7 +5,7 @@
     # Sentences of the set "wiki"; stage 1: the teacher's directions, then again from there.
     $run choose --start MINI_MLM --work WORK
     $run match --start MINI_MLM --work WORK
-    $run match --start WORK/matched --work WORK --learning-rate 4e-4 --epochs 6.2 --seed 1
+    $run match --start WORK/matched --work WORK --learning-rate 4e-4 --epochs 6.216 --seed 1
     # More text, of which a part is that of the first two rounds, and a third round.
     $run choose --start MINI_MLM --work WORK2 --sentences 400000 --clauses 600000 --max-tokens 24
     $run match --start WORK/matched --work WORK2 --learning-rate 4e-4 --epochs 1 --seed 2
@@ -62,7 +62,7 @@ GROUP = 24  # neighbours in one batch
 # Sentences that the projection is fitted on; steps until the full learning rate.
 FITTED, WARMUP = 10_000, 200
 OTHER_SETS = ("stsb-dev", "ladders-all")
-BUNDLED = Path("data/models/english-encoder")
+BUNDLED = Path(__file__).resolve().parents[1] / "models/english-encoder"
 
 CARD = """\
 ---
@@ -247,7 +247,11 @@ def batches(
 
     Random sentences alone would not train the fine order that rankings need, and different lengths
     would need padding. Rows that are left after the last whole batch of a length wait for the next
-    round, which groups them again."""
+    round, which groups them again; a length with fewer rows than a batch has none.
+
+    Raises:
+        ValueError: No length has the rows of a batch.
+    """
     while True:
         found = []
         for length in np.unique(lengths):
@@ -259,6 +263,8 @@ def batches(
                 np.concatenate(groups[k : k + count])
                 for k in range(0, len(groups) - count + 1, count)
             ]
+        if not found:
+            raise ValueError(f"no length has the {size} sentences of a batch; more are needed")
         generator.shuffle(found)
         yield from found
 

@@ -93,6 +93,8 @@ def batches(
     """Yield the rows of one batch after the other, without end: shuffled, but of similar length to
     limit padding."""
     chunk = 20 * size
+    if len(ids) < chunk:
+        raise ValueError(f"{len(ids)} sentences; batches of similar length need {chunk} or more")
     while True:
         order = torch.randperm(len(ids), generator=generator).tolist()
         for start in range(0, len(order) - chunk + 1, chunk):

@@ -31,8 +31,9 @@ from torch import Tensor
 from transformers import BertModel, PreTrainedTokenizerBase
 from world import QUERIES, Pair, build_pairs
 
-SENTENCES = Path("data/world/world_sentences.tsv.gz")
-FOLDER = Path("data/models/world-teacher")
+DATA = Path(__file__).resolve().parents[1]
+SENTENCES = DATA / "world/world_sentences.tsv.gz"
+FOLDER = DATA / "models/world-teacher"
 PIECES = 1500
 
 CARD = """\
@@ -46,10 +47,9 @@ tags: [bert, sentence-similarity, toy]
 
 The teacher of the demonstrations: a BERT of 4 layers, 192 wide, 4 heads, with a vocabulary of its own ({pieces} word
 pieces, not those of world-encoder). Trained for {masked_steps} steps to fill in hidden words of the world's unlabelled
-lines, then for {order_steps} steps of {batch_size} graded pairs to put them in order (CoSENT on the cosine of the [CLS]
-vectors), then for {level_steps} steps to meet gold / 5 with that cosine (mean squared error). The pairs are those of
-world-train and of {queries} further queries of the generator, none of whose meanings occurs in world-dev or world-test.
-Seed {seed}.
+lines, then for {order_steps} steps of {batch_size} graded pairs to put them in order (CoSENT on the cosine of the
+[CLS] vectors){level}: the pairs of world-train and {queries} further queries of the generator, none of whose meanings occurs
+in world-dev or world-test. Seed {seed}.
 
 Made by `python data/build/teacher.py`. It knows the words of the bundled world and no other English.
 """
@@ -158,7 +158,9 @@ def main() -> None:
     settings = {
         name: value for name, value in vars(chosen).items() if name not in ("out", "new_tokenizer")
     }
-    save(model.eval(), chosen.out, CARD.format(pieces=len(tokenizer), **settings))
+    of_level = f", then for {chosen.level_steps} steps to meet gold / 5 (mean squared error)"
+    level = of_level if chosen.level_steps else ""
+    save(model.eval(), chosen.out, CARD.format(pieces=len(tokenizer), level=level, **settings))
 
 
 if __name__ == "__main__":

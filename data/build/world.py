@@ -172,7 +172,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("data/world"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parents[1] / "world")
     parser.add_argument(
         "--measure",
         action="store_true",
