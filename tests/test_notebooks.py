@@ -401,3 +401,6 @@ def test_the_gallery_has_a_small_executed_copy_with_images(path: Path):
     assert [cell.source for cell in code(read(copy))] == [
         cell.source for cell in code(read(path))
     ], "make gallery"
+    for cell in read(copy).cells:
+        for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", cell.source):
+            assert (copy.parent / target).exists(), target

@@ -190,8 +190,8 @@ WRONG: dict[str, list[dict[str, str]]] = {
             "return len(student) * composed_and_distilled(student, teacher)": "5 times",
         },
         {
-            'answer = {"gamma": 0.0}': "Still in the loss: compose.",
-            'answer = {"compose": "none"}': "Still in the loss: gamma.",
+            'answer = {"gamma": 0.0}': "Not yet SimCSE's: compose.",
+            'answer = {"compose": "none", "temperature": 5.0}': "SimCSE's: gamma, temperature.",
             'answer = {"gama": 0.0}': "gamma",
         },
     ],

@@ -12,8 +12,8 @@ class ListsConfig(SupervisedConfig):
     method = "lists"
 
     ranking: Literal["listnet", "listmle", "cosent", "approx_ndcg"] = "listnet"
-    """the loss of a list; listnet reads the values of gold, the others its order, approx_ndcg with
-    gains [CoSENT eq. 10; RankCSE eqs. 4, 5; Qin 2010]"""
+    """the loss of a list; listnet reads the values of gold, approx_ndcg those of its gains, the
+    others its order [CoSENT eq. 10; RankCSE eqs. 4, 5; Qin 2010]"""
     temperature: Positive = 0.05
     """divides cosines, or in approx_ndcg their differences [RankCSE tau_2; CoSENT 1 / lambda]"""
     gain: Literal["exponential", "linear"] = "exponential"
