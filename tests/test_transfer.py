@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from workbench.config import SimCSEConfig
 from workbench.data import LabelledSentences, Pairs, TransferTask, load_suites, load_task
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError, SettingError
-from workbench.evaluation import classify, evaluate
+from workbench.evaluation import _transfer, classify, evaluate
 from workbench.evaluation._transfer import fit_senteval
 
 WORDS = ["red", "green", "blue", "one", "two", "three", "cat", "dog", "bird", "sun", "moon", "star"]
@@ -160,6 +161,17 @@ def test_transfer_and_similarity_are_in_one_report():
     assert table.loc["three", "accuracy"] == pytest.approx(
         100 * (scores["gold"] == scores["predicted"]).mean()
     )
+
+
+def test_the_last_iteration_of_the_classifier_gives_no_advice_that_cannot_be_followed():
+    draw = np.random.default_rng(0)
+    rows = draw.normal(size=(120, 8)) * 10.0 ** np.linspace(-3, 3, 8), draw.integers(0, 3, 120)
+    with pytest.warns(UserWarning, match="lbfgs failed to converge"):
+        LogisticRegression(C=32.0, max_iter=2000).fit(*rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (predict,) = _transfer._fit_sklearn(rows, None, [32.0])
+    assert predict(rows[0]).shape == (120,)
 
 
 def test_sentevals_own_classifier_is_the_same_each_time_and_leaves_the_callers_generator():
