@@ -42,10 +42,10 @@ def classify(
     Args:
         encode: Sentences -> vectors.
         task: As `load_task` returns it.
-        classifier: "sklearn": scikit-learn's logistic regression, of 2,000 iterations at most,
-            with SentEval's grid for it (C from 1/4 to 8, with train and test from 1/2 to 32); "senteval": SentEval's own, a linear
-            layer trained by Adam with early stopping and weight decay 1e-5 to 1e-2, which the
-            published numbers are from.
+        classifier: "sklearn": scikit-learn's logistic regression, of 2,000 iterations at most, with
+            SentEval's grid for it (C from 1/4 to 8, with train and test from 1/2 to 32);
+            "senteval": SentEval's own, a linear layer trained by Adam with early stopping and
+            weight decay 1e-5 to 1e-2, which the published numbers are from.
 
     Returns:
         {"n", "accuracy", "dev_accuracy", "classifier"}, for pairs also "f1", shares in [0, 1], over
