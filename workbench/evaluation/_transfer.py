@@ -137,8 +137,9 @@ def _fit_sklearn(train: Rows, _: Rows | None, strengths: Sequence[float]) -> lis
     from sklearn.linear_model import LogisticRegression
 
     with warnings.catch_warnings():
-        # It advises to scale the vectors, which SentEval does not. At the end, after 2,300 to 2,500
-        # iterations, 0 to 4 of TREC's 500 questions had another class for each of four encoders.
+        # The warning advises to scale the vectors, which SentEval does not. At the end, after 2,300
+        # to 2,500 iterations, 0 to 4 of TREC's 500 questions had another class for each of four
+        # encoders.
         warnings.filterwarnings("ignore", r"lbfgs failed to converge.*status=1")
         return [
             LogisticRegression(C=strength, max_iter=2000).fit(*train).predict
