@@ -86,6 +86,7 @@ def test_what_decides_an_embedding_is_in_the_fingerprint(teacher: Encoder, tiny_
         next(others[1].backbone.parameters()).view(-1)[0] += 1e-3
     others[2].tokenizer.add_tokens(["newword"])
     others.append(Encoder.from_pretrained(tiny_encoder, device="cpu", pooling="mean"))
+    others.append(Encoder.from_pretrained(tiny_encoder, device="cpu", precision="bf16"))
     for template in ('This sentence of "{sentence}" means [MASK].', "[MASK] : {sentence}"):
         others.append(
             Encoder.from_pretrained(tiny_encoder, device="cpu", pooling="mask", template=template)

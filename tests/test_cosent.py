@@ -78,10 +78,14 @@ def test_the_loss_of_a_cross_encoder_is_that_of_its_logits(
     torch.testing.assert_close(term, expected(logits, gold), rtol=1e-5, atol=1e-6)
 
 
-def test_each_objective_is_its_pure_function_of_the_pairs(tiny_encoder: Path, graded: Pairs):
-    settings = {"scale": 7.0, "epsilon": 0.3, "threshold": 2.0, "rank_temperature": 0.2}
+@pytest.mark.parametrize("form", ["paper", "hinge"])
+def test_each_objective_is_its_pure_function_of_the_pairs(
+    spread_encoder: Path, graded: Pairs, form: str
+):
+    settings = {"scale": 7.0, "epsilon": 0.85, "threshold": 2.0, "rank_temperature": 0.2}
+    settings |= {"contrastive_form": form, "pooling": "cls"}
     for objective in ("cosent", "mse", "contrastive", "pearson", "rank_kl"):
-        method = method_of(tiny_encoder, objective=objective, **settings)
+        method = method_of(spread_encoder, objective=objective, **settings)
         method.prepare(graded)
         terms = method(method.collate(range(8)))
         first, second = (method.encode(texts[:8]) for texts in (graded.sentence1, graded.sentence2))
@@ -92,11 +96,13 @@ def test_each_objective_is_its_pure_function_of_the_pairs(tiny_encoder: Path, gr
         expected = {
             "cosent": cosent(cosines, gold, scale=7.0),
             "mse": mse(cosines, gold / 5),
-            "contrastive": contrastive(cosines, (gold > 2.0).float(), epsilon=0.3, form="paper"),
+            "contrastive": contrastive(cosines, (gold > 2.0).float(), epsilon=0.85, form=form),
             "pearson": 1 - torch.corrcoef(torch.stack([cosines, gold]))[0, 1],
             "rank_kl": rank_kl(cosines, gold, temperature=0.2),
         }[objective]
         torch.testing.assert_close(terms, {objective: expected}, rtol=1e-5, atol=1e-6)
+    far = cosines[gold <= 2.0]
+    assert far.min() < 0.85 < far.max(), "epsilon would not be seen"
 
 
 def test_softmax_reads_both_vectors_and_their_distance(tiny_encoder: Path, graded: Pairs):
@@ -118,6 +124,16 @@ def test_softmax_reads_both_vectors_and_their_distance(tiny_encoder: Path, grade
     with_bias.prepare(graded)
     assert with_bias.classifier is not None
     assert with_bias.classifier.linear.bias.shape == (4,)  # rounded: 0, 1, 3, 5
+
+
+def test_the_weights_of_the_classes_follow_from_the_seed_alone(tiny_encoder: Path, graded: Pairs):
+    losses = []
+    for drawn in (0, 7):
+        method = method_of(tiny_encoder, objective="softmax", max_steps=1)
+        torch.rand(drawn)  # as a cell of a notebook between the two
+        losses.append(fit(method, graded, quiet=True)["loss"].tolist())
+        assert not method.training
+    assert losses[0] == losses[1]
 
 
 def test_triplet_reads_triplets_and_those_that_pairs_make(tiny_encoder: Path, triplets: Triplets):

@@ -164,6 +164,14 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
         f"{HEADER}a,b,1\nc,d,-1\ne,f,0\n",
         *([("a", "b", 1.0), ("c", "d", -1.0), ("e", "f", 0.0)], (-1.0, 1.0), ""),
     ),
+    "below zero.csv": (
+        f"{HEADER}a,b,-1\nc,d,-0.5\ne,f,4.5\n",
+        *([("a", "b", -1.0), ("c", "d", -0.5), ("e", "f", 4.5)], (-1.0, 4.5), ""),
+    ),
+    "without the lowest.csv": (
+        f"{HEADER}a,b,1.5\nc,d,4.5\n",
+        *([("a", "b", 1.5), ("c", "d", 4.5)], FIVE, "a guess from gold of 1.5 to 4.5"),
+    ),
     "similar or not.csv": (
         "sentence1,sentence2,label\na,b,1\nc,d,-1\n",
         *([("a", "b", 1.0), ("c", "d", -1.0)], (-1.0, 1.0), ""),
@@ -844,6 +852,10 @@ def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Pa
         write_split(
             split(Sentences.from_frame(kept, columns={"sentence": "label"})), tmp_path / "refused"
         )
+    assert split(pairs, dev=0.2, test=0).keys() == {"train", "dev"}
+    assert [len(set(part.sentence1)) for part in split(pairs, dev=0.01, test=0.02).values()] == [
+        *(18, 1, 1)
+    ], "one query at least"
     with pytest.raises(DataError, match=r"dev -0\.1 and test 0\.2 .* leave none to train on"):
         split(pairs, dev=-0.1, test=0.2)
     with pytest.raises(DataError, match="give lists, of one text"):

@@ -81,6 +81,8 @@ def test_an_explicit_pooling_wins_over_the_saved_one_and_is_logged(
     _, folder = saved(checkpoint, tmp_path / "encoder", "mean")
     assert Encoder.from_pretrained(folder, "max").pooling == "max"
     assert "was saved with mean; pooling 'max' was asked for" in caplog.text
+    _, named = saved(checkpoint, tmp_path / "unsup-simcse-mine", "mean")
+    assert Encoder.from_pretrained(named).pooling == "mean", "its files come before its name"
     with pytest.raises(EncoderError, match="pooling is 'average'; choose one of cls, mean"):
         Encoder.from_pretrained(folder, "average")
     with pytest.raises(EncoderError, match="a template needs pooling='mask'"):

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from workbench import Encoder, Lists, ListsConfig, load_pairs, load_training, losses
 from workbench.data import Pairs
+from workbench.data._sets import sample_queries
 from workbench.errors import DataError
 from workbench.metrics import ranking_groups
 
@@ -82,6 +83,16 @@ def test_a_batch_is_the_mean_of_its_lists_each_of_its_own_length(
     torch.testing.assert_close(value(method, rows).item(), reference, rtol=1e-4, atol=1e-6)
 
 
+def test_the_gain_of_the_metric_is_that_of_the_settings(spread_encoder: Path, listed: Pairs):
+    (group, *_) = ranking_groups(listed.sentence1, listed.sentence2, listed.gold).values()
+    for gain in ("exponential", "linear"):
+        method = prepared(spread_encoder, listed, ranking="approx_ndcg", temperature=0.1, gain=gain)
+        query, *targets = method.encoder.encode([group.query, *group])
+        cosines, gold = torch.stack(targets) @ query, torch.from_numpy(group.gold).float()
+        wanted = losses.approx_ndcg(cosines[None], gold[None], temperature=0.1, gain=gain)
+        torch.testing.assert_close(value(method, [0]), wanted, rtol=1e-4, atol=1e-6)
+
+
 def test_a_batch_is_as_wide_as_its_own_longest_list(spread_encoder: Path):
     first = ["q"] * 4 + ["r"] * 5 + ["long"] * 300
     second = [f"target {row}" for row in range(len(first))]
@@ -131,6 +142,10 @@ def test_a_limit_counts_queries_and_keeps_their_targets():
     assert len(data) == sum(first in data.sentence1 for first in whole.sentence1) == 35
     assert load_training(config).checksum == data.checksum != whole.checksum
     assert "5 of 600 queries" in data.source
+    queries = [group.query for group in whole.groups()]
+    for seed, some in ((0, data), (3, sample_queries(whole, 5, 3))):
+        drawn = np.sort(np.random.default_rng(seed).choice(600, 5, replace=False))
+        assert list(dict.fromkeys(some.sentence1)) == [queries[row] for row in drawn]
     assert len(load_training(ListsConfig.from_parameters("demo", 0, {"train_limit": 1000}))) == len(
         whole
     )

@@ -13,7 +13,7 @@ from transformers import AutoModelForMaskedLM, BertForMaskedLM, RobertaForMasked
 from workbench.config import SimCSEConfig
 from workbench.data import Sentences
 from workbench.encoder import Encoder
-from workbench.methods.masked_language import CHOSEN, MASKED, RANDOM, MaskedLanguageModel
+from workbench.methods.masked_language import MaskedLanguageModel
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run
 from workbench.training import fit
@@ -72,7 +72,7 @@ def test_bert_masks_as_its_paper_says_and_never_a_special_token(tiny_encoder: Pa
     now, known = holed["masked"][chosen], len(encoder.tokenizer)
     masked, kept = now == encoder.tokenizer.mask_token_id, now == ids[chosen]
     # A word drawn at random is now and then the same, or [MASK].
-    wanted = (CHOSEN, MASKED + RANDOM / known, 1 - MASKED - RANDOM + RANDOM / known)
+    wanted = (0.15, 0.8 + 0.1 / known, 0.1 + 0.1 / known)
     counts = ((chosen, int((~special).sum())), (masked, len(now)), (kept, len(now)))
     for share, (happened, among) in zip(wanted, counts, strict=True):
         # Five standard deviations of a binomial share: seen by chance once in a million draws.

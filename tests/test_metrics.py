@@ -307,6 +307,39 @@ def test_a_permutation_test_counts_exchanges_of_ranks_one_after_the_other() -> N
     assert test.p_value == (1 + (abs(chance) >= abs(test.difference)).sum()) / 201
 
 
+def test_a_difference_that_no_permutation_reaches_has_the_p_of_a_normal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draw = np.random.default_rng(2)
+    gold = np.arange(40.0)
+    ours, theirs = gold + 4 * draw.standard_normal(40), gold + 16 * draw.standard_normal(40)
+    ranks = [rankdata(side) for side in (gold, ours, theirs)]
+    chance = []
+    for swap in np.random.default_rng(1).integers(0, 2, (300, 40), dtype=np.int8) == 1:
+        mixed = np.where(swap, ranks[2], ranks[1]), np.where(swap, ranks[1], ranks[2])
+        chance.append(np.subtract(*(np.corrcoef(ranks[0], side)[0, 1] for side in mixed)))
+    monkeypatch.setattr("workbench.metrics.significance._BLOCK", 400)  # a hundred at a time
+    test = metrics.permutation_test(gold, ours, theirs, samples=300, seed=1)
+    assert max(map(abs, chance)) < test.difference
+    deviations = test.difference / np.sqrt(np.mean(np.square(chance)))
+    assert test.p_value == pytest.approx(2 * scipy.stats.norm.sf(deviations), rel=1e-9)
+    assert test.p_value < 1 / 301
+
+
+def test_a_p_over_seeds_is_students_and_over_pairs_that_of_a_normal() -> None:
+    values = numbers(5, 0) - 0.2
+    still = np.repeat(values[:, None], 9, axis=1)
+    expected = scipy.stats.ttest_1samp(values, 0).pvalue
+    assert metrics.hierarchical_p(values, still) == pytest.approx(expected, rel=1e-6)
+    pairs = np.random.default_rng(0).standard_normal(999)
+    pairs -= pairs.mean()
+    expected = 2 * scipy.stats.norm.sf(1.5 / pairs.std())
+    found = metrics.hierarchical_p([1.5, 1.5], [1.5 + pairs] * 2)
+    assert found == pytest.approx(expected, rel=1e-6)
+    both = metrics.hierarchical_p(values, still + 0.3 * pairs[:9])
+    assert both > metrics.hierarchical_p(values, still)
+
+
 def test_the_resamples_of_many_models_are_those_of_each_model() -> None:
     draw = np.random.default_rng(5)
     gold = draw.integers(0, 4, 60)

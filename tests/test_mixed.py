@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from workbench.config import CONFIGS, MixedConfig
 from workbench.data import Pairs, Sentences
-from workbench.losses import cosine_matrix, listnet
+from workbench.losses import cosent, cosine_matrix, listnet
 from workbench.methods import METHODS
 from workbench.training import fit
 
@@ -103,7 +103,8 @@ def test_with_the_terms_of_one_method_alone_it_is_that_method(
     assert (mixed.score(some, some[::-1]) == own.score(some, some[::-1])).all()
 
 
-def test_terms_add_up_over_the_same_scores(settings: dict[str, Any], graded: Pairs):
+@pytest.mark.parametrize("after", [True, False])
+def test_terms_add_up_over_the_same_scores(settings: dict[str, Any], graded: Pairs, after: bool):
     weights = {
         "compose": "positive",
         "beta": 1.0,
@@ -111,6 +112,8 @@ def test_terms_add_up_over_the_same_scores(settings: dict[str, Any], graded: Pai
         "rank_lists": 2.0,
         "rank_weight": 3.0,
         "cosent": 0.5,
+        "cosent_scale": 5.0,
+        "lists_after_mlp": after,
     }
     method = method_of("mixed", settings | weights | {"train": "world-train", "dropout": 0.0})
     method.prepare(graded)
@@ -124,20 +127,27 @@ def test_terms_add_up_over_the_same_scores(settings: dict[str, Any], graded: Pai
         "rank_mse",
         "cosent_gold",
     }
-    scores = cosine_matrix(*method.composition.views(method.embed(batch["tokens"]), method.head))
+    head = method.head if after else None
+    scores = cosine_matrix(*method.composition.views(method.embed(batch["tokens"]), head))
     seen = method.ranks.targets.similarities(batch["base"])
     assert scores.shape == seen.shape == (10, 10)  # both sentences of each pair
     assert_close(
         terms["rank_lists"],
         2 * listnet(scores, seen, student_temperature=0.025, teacher_temperature=0.0125),
     )
+    first, second = (method.encoder.encode(side[:5]) for side in graded.texts)
+    gold = torch.tensor(graded.gold[:5])
+    expected = 0.5 * cosent((first * second).sum(dim=1), gold, scale=5.0)
     alone = method_of(
         "mixed",
-        settings | {"train": "world-train", "dropout": 0.0, "cosent": 0.5, "info_nce": False},
+        settings
+        | weights
+        | dict.fromkeys(["beta", "gamma", "rank_lists", "rank_weight"], 0.0)
+        | {"train": "world-train", "dropout": 0.0, "compose": "none", "info_nce": False},
     )
     alone.prepare(graded)
-    alone.encoder.load_state_dict(method.encoder.state_dict())
-    assert_close(terms["cosent_gold"], alone(alone.collate(range(5)))["cosent_gold"])
+    for found in (terms, alone(alone.collate(range(5)))):
+        assert_close(found["cosent_gold"], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_batches_of_one_label_are_counted_as_cosent_counts_them(
@@ -161,6 +171,10 @@ def test_a_layer_that_no_term_reads_is_not_there(settings: dict[str, Any]):
     alone = method_of("mixed", settings | parts | {"cosent": 1.0, "info_nce": False, "gamma": 0.0})
     assert {name.split(".")[0] for name, _ in alone.named_parameters()} == {"encoder"}
     assert method_of("mixed", settings | parts).projection is not None
+    ranks = {"compose": "none", "info_nce": False, "gamma": 0.0, "rank_lists": 1.0}
+    for after in (True, False):
+        method = method_of("mixed", settings | ranks | {"lists_after_mlp": after})
+        assert (method.head is not None) == after
 
 
 def test_only_what_terms_read_is_needed():

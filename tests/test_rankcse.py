@@ -261,6 +261,22 @@ def test_teachers_of_any_width_are_averaged_as_similarities(
     assert three.weights == pytest.approx([1 / 3] * 3)
 
 
+def test_a_teacher_is_read_as_the_settings_say(spread: Path, monkeypatch: pytest.MonkeyPatch):
+    name, template = str(spread), "{sentence} sees [MASK]"
+    given = {"teacher_pooling": {name: "mask"}, "teacher_template": {name: template}}
+    teacher = RankCSE(config_of(spread, **given)).teacher_lists.load_teacher(name)
+    assert (teacher.pooling, teacher.template) == ("mask", template)
+    short = RankCSE(config_of(spread, teacher_max_seq_length=9)).teacher_lists
+    assert short.load_teacher(name).max_seq_length == 9
+    asked = {}
+    monkeypatch.setattr(
+        "workbench.methods.teacher_lists.load_teacher", lambda _, **o: asked.update(o) or teacher
+    )
+    method = RankCSE(config_of(spread, revisions={"a/b": "main"}))
+    method.teacher_lists.load_teacher("a/b")
+    assert asked["revision"] == "main"
+
+
 def test_a_teacher_is_read_once_and_gets_no_gradient(
     spread: Path, wide_teacher: Path, sentences: Sentences, monkeypatch
 ):

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 import torch
-from tiny_checkpoints import SHORT
+from tiny_checkpoints import SHORT, tiny_checkpoint
 
 from workbench.config import RankEncoderConfig, SimCSEConfig
 from workbench.data import Pairs, Sentences, load_pairs, load_sentences
@@ -94,7 +94,12 @@ def test_the_loss_is_equations_5_and_6_of_scipys_spearman(spread: Path, sentence
     assert terms["rank_mse"].item() == pytest.approx(weight * expected, rel=1e-5)
     contrastive = info_nce(torch.from_numpy(cosines), temperature=0.05).item()
     assert terms["info_nce"].item() == pytest.approx(contrastive, rel=1e-4)
-    assert method.observations()["kept_pairs"] == pytest.approx(kept.mean())
+    seen = method.observations()
+    assert seen["kept_pairs"] == pytest.approx(kept.mean())
+    assert seen["rank_larger"] == float(weight * expected > contrastive)
+    assert [seen["rank_mse"], seen["info_nce"]] == pytest.approx(
+        [weight * expected, contrastive], rel=1e-4
+    )
     hinge = prepared(
         spread, sentences, combination="max", rank_weight=weight, lower=low, upper=high
     )
@@ -120,6 +125,7 @@ def test_targets_stored_ranked_in_the_step_and_in_closed_form_are_the_exact_rank
     ):
         method = prepared(spread, sentences, similarity=how, **asked)
         expected = rank_similarity(rows, rows, base.encode(method.corpus), how=how)
+        assert (method.ranks.targets.stored is not None) == bool(asked)
         found = method.ranks.targets.similarities(method.collate(ROWS)["base"])
         torch.testing.assert_close(found, expected, rtol=0, atol=atol)
         itself = method.ranks.targets.similarities(method.collate(everyone)["base"])
@@ -243,7 +249,7 @@ def test_a_prompted_e2_reads_sentences_ended_as_its_base_does(
     assert decode(second[0], skip_special_tokens=True).startswith("a")
 
 
-def test_e2_starts_from_the_backbone_or_from_e1(spread: Path, tiny_encoder: Path):
+def test_e2_starts_from_the_backbone_or_from_e1(spread: Path, tiny_encoder: Path, tmp_path: Path):
     weights = {
         start: next(
             RankEncoder(
@@ -256,6 +262,10 @@ def test_e2_starts_from_the_backbone_or_from_e1(spread: Path, tiny_encoder: Path
     for start, folder in expected.items():
         loaded = Encoder.from_pretrained(folder, pooling="cls", device="cpu")
         assert torch.equal(weights[start], next(loaded.parameters()))
+    e1 = tiny_checkpoint(tmp_path / "mine")
+    method = RankEncoder(config_of(e1, start="base", base_pooling="pooler"))
+    own = Encoder.from_pretrained(e1, "pooler", device="cpu").backbone.pooler.dense.weight
+    assert torch.equal(method.encoder.backbone.pooler.dense.weight, own), "a new layer"
     # What E2 does not start from need not be there.
     assert config_of(spread, encoder="nobody/no-such", start="base").checkpoints == [str(spread)]
 
@@ -319,6 +329,27 @@ def test_the_corpus_is_distinct_seeded_and_as_large_as_asked(
     with caplog.at_level(logging.WARNING):
         assert draw_corpus(doubled, 100, 0) == sentences.sentences
     assert "60 distinct sentences: all are taken" in caplog.text
+
+
+def test_e1_and_the_corpus_are_those_of_the_settings(
+    spread: Path, sentences: Sentences, tmp_path: Path
+):
+    other_run = RankEncoder(
+        RankEncoderConfig.from_parameters("demo", 1, config_of(spread).changed())
+    )
+    other_run.prepare(sentences)
+    corpus = prepared(spread, sentences).corpus
+    assert other_run.corpus == corpus, "its embeddings are shared by all seeds"
+    assert prepared(spread, sentences, corpus_seed=1).corpus != corpus
+    file, cache = tmp_path / "corpus.txt", tmp_path / "cache"
+    file.write_text("\n".join(sentences.sentences[:9]))
+    method = prepared(spread, sentences, corpus=str(file), cache=str(cache))
+    assert method.inputs().keys() == {"base", "corpus"}
+    assert any(cache.iterdir())
+    template = "{sentence} sees [MASK]"
+    base = load_e1(config_of(spread, base_pooling="mask", base_template=template))
+    assert (base.pooling, base.template) == ("mask", template)
+    assert load_e1(config_of(spread, base_max_seq_length=9)).max_seq_length == 9
 
 
 def test_a_corpus_that_cannot_be_ranked_is_refused(

@@ -110,6 +110,19 @@ def test_a_replay_that_reads_its_first_batch_again_would_be_noticed(
         torch.testing.assert_close(train(build("simcse", {}), Recorded()), expected, rtol=0, atol=0)
 
 
+def test_gradients_are_clipped_at_the_norm_of_the_settings(build: Any) -> None:
+    method, norms = build("simcse", {"max_grad_norm": 0.01}), []
+    state = State(Path("unused"), method)
+
+    def note(*_: Any) -> None:
+        gradients = [weight.grad for weight in method.parameters() if weight.grad is not None]
+        norms.append(float(torch.stack([gradient.norm() for gradient in gradients]).norm()))
+
+    state.optimizer.register_step_pre_hook(note)
+    TrainingStep(method, method, Plan(method.config, 12), state)(0)
+    assert norms == pytest.approx([0.01], rel=1e-3)
+
+
 WORLD = [
     ("simcse", {}),
     ("simcse", {"mlm_weight": 0.1}),

@@ -117,6 +117,11 @@ def test_a_prompted_teacher_reads_the_sentence_ended_cut_and_then_wrapped(
         load_teacher(folder, device="cpu"), ["a cat", "a dog?"], folder=tmp_path
     )
     assert_rows_of(rows, plain, ["a cat.", "a dog?"])
+    assert_rows_of(
+        cached_embeddings(load_teacher(folder, device="cpu"), ["a cat \n"], folder=tmp_path),
+        plain,
+        ["a cat."],
+    )
     # Three word pieces and the two special tokens, whatever the template takes.
     teacher = load_teacher(folder, device="cpu", max_seq_length=5)
     assert_rows_of(

@@ -369,8 +369,14 @@ def test_training_ends_when_dev_has_not_risen_for_as_long_as_patience_allows(
         lambda method, dev: ({"dev_spearman": next(measured)}, dev.gold),
     )
     settings = config(tiny_encoder, max_steps=20, patience=2)
-    run = Run.open(settings, tmp_path)
-    history = fit(SimCSE(settings), sentences, dev, run=run)
+    run, method, sums = Run.open(settings, tmp_path), SimCSE(settings), {}
+
+    def note(row: dict[str, Any]) -> None:
+        sums[row["step"]] = weights_checksum(method.encoder)
+
+    history = fit(method, sentences, dev, run=run, callbacks=[note])
+    assert sums[4] != sums[6]
+    assert weights_checksum(method.encoder) == sums[4], "of equal steps the first is kept"
     # 0.5 at step 4 is the best: neither step 6 nor step 8 is above it.
     assert history["step"].iloc[-1] == 8
     assert fit(SimCSE(settings), sentences, dev, run=run)["step"].iloc[-1] == 8, (
@@ -499,9 +505,31 @@ def test_order_rate_and_seed_are_functions_of_seed_and_step():
     assert shares[0].epoch_steps == 2
     assert shares[0].rows(0) + shares[1].rows(0) == plan.rows(0)
     assert len({other.seed(step) for other in shares for step in range(10)}) == 20
+    another = Plan(settings.model_copy(update={"seed": 4}), examples=10)
+    assert [another.rows(step) for step in range(3)] != [plan.rows(step) for step in range(3)]
+    assert {another.seed(step) for step in range(10)}.isdisjoint(plan.seed(s) for s in range(10))
+    half = SimCSEConfig.from_parameters("demo", 0, {"batch_size": 4, "epochs": 0.5})
+    assert Plan(half, examples=10).steps == 2, "half of three steps, rounded up"
     peak = settings.learning_rate
     expected = [0, peak / 3, 2 * peak / 3, *(peak * left / 7 for left in range(7, -1, -1))]
     np.testing.assert_allclose([plan.rate(step) for step in range(11)], expected)
+
+
+def test_a_row_has_the_mean_loss_of_its_steps_the_share_of_the_epoch_and_the_rate(
+    tiny_encoder: Path, sentences: Sentences
+):
+    def rows(every: int) -> pd.DataFrame:
+        seldom = {"eval_steps": 6, "save_steps": 6, "log_steps": every}
+        return fit(SimCSE(config(tiny_encoder, **seldom)), sentences, quiet=True)
+
+    each, some = rows(1), rows(3)
+    assert some["step"].tolist() == [3, 6]
+    means = each["loss"].to_numpy().reshape(2, 3).mean(axis=1)
+    np.testing.assert_allclose(some["loss"], means, rtol=1e-5)
+    assert np.ptp(each["loss"]) > 1e-3
+    assert each["epoch"].tolist() == [step / 8 for step in range(1, 7)], "60 sentences, 8 a step"
+    peak = config(tiny_encoder).learning_rate
+    np.testing.assert_allclose(each["learning_rate"], [peak * (6 - s) / 6 for s in range(1, 7)])
 
 
 def test_a_single_step_in_the_warm_up_evaluates_the_encoder_as_it_is(
