@@ -12,6 +12,7 @@ from torch.testing import assert_close
 
 from workbench.config import CONFIGS, MixedConfig
 from workbench.data import Pairs, Sentences
+from workbench.errors import DataError
 from workbench.losses import cosent, cosine_matrix, listnet
 from workbench.methods import METHODS
 from workbench.training import fit
@@ -163,6 +164,9 @@ def test_batches_of_one_label_are_counted_as_cosent_counts_them(
             == own["observed_unpaired_batches"].tolist()
         )
         assert any(own["observed_unpaired_batches"].tolist())
+    method = method_of("mixed", asked)
+    with pytest.raises(DataError, match="two different labels"):
+        method.prepare(replace(graded, gold=np.ones(len(graded))))
 
 
 def test_a_layer_that_no_term_reads_is_not_there(settings: dict[str, Any]):
