@@ -856,6 +856,8 @@ def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Pa
     assert [len(set(part.sentence1)) for part in split(pairs, dev=0.01, test=0.02).values()] == [
         *(18, 1, 1)
     ], "one query at least"
+    with pytest.raises(DataError, match="of 2 queries leave none to train on"):
+        split(Pairs.from_lists(["a", "b"], ["c", "d"], [0, 1]))
     with pytest.raises(DataError, match=r"dev -0\.1 and test 0\.2 .* leave none to train on"):
         split(pairs, dev=-0.1, test=0.2)
     with pytest.raises(DataError, match="give lists, of one text"):

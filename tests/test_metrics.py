@@ -247,6 +247,9 @@ def test_the_smallest_difference_is_found_by_four_t_tests_in_five(n: int) -> Non
         0.8, abs=0.015
     )
     assert metrics.smallest_difference(1.4, n) == pytest.approx(2 * true)
+    least = scipy.stats.t.ppf(0.975, n - 1)
+    power = scipy.stats.nct.sf(least, n - 1, true * math.sqrt(n) / 0.7)
+    assert power == pytest.approx(0.8, abs=1e-4)
 
 
 def simulated_effects(

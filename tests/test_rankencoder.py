@@ -247,6 +247,9 @@ def test_a_prompted_e2_reads_sentences_ended_as_its_base_does(
     decode = method.encoder.tokenizer.decode
     assert decode(first[0], skip_special_tokens=True).startswith("the")
     assert decode(second[0], skip_special_tokens=True).startswith("a")
+    for side in (first, second):
+        read = [decode(ids, skip_special_tokens=True) for ids in side]
+        assert all(sentences.sentences[row] in text for row, text in zip(ROWS, read, strict=True))
 
 
 def test_e2_starts_from_the_backbone_or_from_e1(spread: Path, tiny_encoder: Path, tmp_path: Path):

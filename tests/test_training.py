@@ -474,6 +474,18 @@ def test_the_rankings_of_a_few_queries_of_dev_are_kept_at_each_measurement(
         assert rows["gold"].tolist() == dev.gold[places].tolist()
 
 
+def test_long_lists_and_lists_of_one_gold_are_not_watched(
+    tiny_encoder: Path, sentences: Sentences, tmp_path: Path
+):
+    queries = ["the cat"] * 21 + ["a dog"] * 4 + ["the bird"] * 4
+    gold = [row % 5 for row in range(21)] + [1] * 4 + [0, 1, 2, 3]
+    dev = Pairs.from_lists(queries, sentences.sentences[:29], gold, name="lists", scale=(0, 5))
+    settings = config(tiny_encoder, max_steps=2)
+    run = Run.open(settings, tmp_path)
+    fit(SimCSE(settings), sentences, dev, run=run, quiet=True)
+    assert run.watched()["query"].unique().tolist() == ["the bird"]
+
+
 def test_a_run_begun_without_watched_rankings_has_none_when_it_is_continued(
     small_files: dict[str, str], tmp_path: Path
 ):

@@ -57,6 +57,11 @@ def test_a_fault_is_refused_in_words_before_anything_starts(
 def test_settings_are_listed_with_their_values_and_the_profiles(workbench: Call):
     listed = workbench("settings", "rankcse", "--profile", "paper-listmle")
     assert listed.returncode == 0
+    table = CONFIGS["rankcse"].from_parameters("paper-listmle").table()
+    rows = [line for line in listed.stdout.splitlines() if not line.startswith(" ")]
+    assert [line.split(" = ")[0] for line in rows[:-1]] == table["setting"].tolist()
+    assert [line.startswith("ranking = listmle") for line in rows].count(True) == 1
+    assert rows[-1] == f"profiles: {', '.join(CONFIGS['rankcse'].profiles)}"
     assert [
         name
         for name in ("temperature", "teacher", "listmle", "paper-bert-large")
