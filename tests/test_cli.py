@@ -36,7 +36,7 @@ from workbench.config import (
 )
 from workbench.data import Sentences, load_dev, load_pairs
 from workbench.errors import BusyError, RunError, SettingError
-from workbench.files import PACKAGE
+from workbench.files import PACKAGE, project_path
 from workbench.runs import Run, find_run, list_runs, lock_run, remove_runs, split_common_settings
 
 Call = Callable[..., int]
@@ -481,6 +481,9 @@ def test_runs_are_listed_and_shown(root: Path, call: Call, capsys: pytest.Captur
     assert re.search(r"(?s)failure +RuntimeError: no luck.*version +\d", capsys.readouterr().out)
     assert call("push", name, "me/mine", "--runs", root) == 1
     assert str(root / "simcse" / name) in capsys.readouterr().err
+    encoder = project_path("data/models/world-encoder")
+    assert call("show", encoder) == 1
+    assert f"{encoder} is no run: it has no config.json of one" in capsys.readouterr().err
     for command in (["evaluate"], ["run", "rankcse"], ["sweep", "rankcse"]):
         word = f"{'' if command == ['evaluate'] else 'teachers='}{name[:8]}-s6"
         assert call(*command, word, "--runs", root) == 1

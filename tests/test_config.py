@@ -351,6 +351,10 @@ BESIDE_AN_ENCODER = [
         (name, False, False)
         for name in ("README.md", "LICENSE", "image.png", ".gitattributes", ".git/config")
     ),
+    *(
+        (name, False, False)
+        for name in ("desktop.ini", "onnx/desktop.ini", "1_Pooling/desktop.ini", "Thumbs.db")
+    ),
     *((name, False, False) for name in ("onnx/model.onnx", "tf_model.h5", "flax_model.msgpack")),
     *(
         (name, False, False)

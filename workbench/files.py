@@ -42,6 +42,7 @@ _WITHOUT_INFLUENCE = re.compile(
     r"""(?xi) (.*/)?\..*  # hidden, such as .git
     | (onnx|openvino|coreml|checkpoint-.*|runs|logs|eval)/.*  # copies for other libraries, logs
     | (.*/)?(readme|licen[cs]e|notice)[^/]*
+    | (.*/)?(desktop\.ini|thumbs\.db)  # of Windows, when a folder is looked at
     | .*\.(md|rst|html|pdf|png|jpe?g|gif|svg|csv|log|onnx|h5|ot|msgpack|tflite|gguf)
     | (optimizer|scheduler|scaler|rng_state|trainer_state|training_args)[^/]*  # of a training
     | ([^/]*_results|data_config)\.json"""

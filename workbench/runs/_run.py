@@ -160,9 +160,11 @@ class Run:
     def __init__(self, path: AnyPath) -> None:
         """Open the run in the existing folder `path` for reading."""
         self.path = user_path(path)
-        if not (self.path / "config.json").is_file():
+        is_encoder = (self.path / "tokenizer_config.json").exists()  # beside a config.json
+        if is_encoder or not (self.path / "config.json").is_file():
             raise RunError(
-                f"{self.path} is no run: it has no config.json; list the runs with `workbench runs`"
+                f"{self.path} is no run: it has no config.json of one; list the runs with "
+                "`workbench runs`"
             )
         self._lock = None
 
