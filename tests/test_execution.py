@@ -343,6 +343,18 @@ def test_dollars_are_equations_where_jupyterlab_has_them(tmp_path: Path):
         assert kept in page
 
 
+def test_no_file_of_the_user_is_replaced_by_an_executed_lesson(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("workbench.execution._execute_notebook", None)  # not called
+    lesson = notebook(tmp_path, "1")
+    for name in (".executed.ipynb", ".html"):
+        own = lesson.with_suffix(name)
+        own.write_text("mine")
+        assert execution.execute_lesson(lesson) == f"kept: {own}"
+        assert own.read_text() == "mine"
+
+
 @pytest.mark.slow
 def test_a_lesson_is_skipped_in_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     import papermill

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import ipywidgets
 import nbformat
 import numpy as np
 import pandas as pd
@@ -30,6 +31,9 @@ def test_a_table_follows_its_controls_and_a_problem_is_shown_in_its_place():
     view.controls["how"].value = "none"
     assert 'role="alert"' in view.panel.html
     assert "choose another way" in view._repr_mimebundle_()[0]["text/html"]
+    named = [ipywidgets.IntSlider(value, description="step") for value in (2, 3)]
+    view = views.Mechanism(lambda a, b: f"{a} and {b}", a=named[0], b=named[1])
+    assert "2 and 3" in view.panel.html
 
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"

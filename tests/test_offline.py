@@ -157,12 +157,12 @@ def test_what_is_typed_is_ranked_by_every_encoder_as_in_the_notebook(page: Simpl
 
 @pytest.mark.slow
 def test_words_are_those_of_the_word_overlap(page: SimpleNamespace):
-    texts = [*HOSTILE, "The cat_1 sat", "the cat_1", "東京 tokyo", "लड़का, लड़की और ชา cat_1"]
+    texts = [*HOSTILE, "The cat_1 sat", "the cat_1", "東京・tokyo", "लड़का, लड़की और ชา๚ cat_1"]
     cosine = (
         "([a, b]) => window.encoders[2].cosine(window.encoders[2].encode(a), "
         "window.encoders[2].encode(b))"
     )
-    other = "the cat_1 of 東京 and x लड़की ชม"
+    other = "the cat_1 of 東京 and x लड़की ชม・๚"
     for one in texts:
         found = page.page.evaluate(cosine, [one, other])
         encoder = WordOverlap()

@@ -224,6 +224,7 @@ def test_without_independent_differences_nothing_is_marked(root: Path, suite: Pa
     assert one.table["low"].isna().all()
     unknown = "has no interval over seeds: nothing is clear."
     assert one.sentences == [f"compcse {unknown}", f"cosent {unknown}"]
+    assert "nan" not in one.heat.html
     assert (
         one.table.set_index(["label", "relation"]).loc[("compcse", "paraphrase"), "difference"] > 0
     )

@@ -28,6 +28,7 @@ from workbench.files import (
 )
 from workbench.metrics import metrics_table
 from workbench.runs import Run, finished_run, held_lock, list_runs, lock_run, short_value
+from workbench.runs._listing import _comparable, _satisfies
 from workbench.runs._run import checkout_commit
 from workbench.views import runs_folder
 from workbench.views.encoders import label_encoders
@@ -615,3 +616,10 @@ def test_an_encoder_is_named_by_the_folder_that_tells_it_apart(path: str, name: 
     assert short_value(path) == name
     if "-s0" not in path:  # of a run `look` leaves out the digest
         assert [*label_encoders([path])] == [name]
+
+
+def test_a_digest_is_text_even_where_it_could_be_a_number():
+    digests = pd.Series(["1234e567", "5678e999", "00001234", "1234"], name="digest", dtype=object)
+    assert _satisfies(digests, "=", "1234E567").tolist() == [True, False, False, False]
+    assert _satisfies(digests, "=", "1234").tolist() == [False, False, False, True]
+    assert _comparable(digests).tolist() == digests.tolist()

@@ -138,3 +138,10 @@ def test_headings_may_be_called_as_a_control_or_alike(opened: Any, tmp_path: Pat
 def test_another_theme_of_the_projector_is_named_with_the_known_ones():
     assert "auto, light, dark or off" in projector("blue").html
     assert 'data-projector="off"' in projector("off").html
+
+
+def test_a_text_that_speaks_of_a_drawing_stays_a_text(tmp_path: Path):
+    text = 'With `views.drawing("simcse")` a method is drawn.'
+    nbformat.write(new_notebook(cells=[new_markdown_cell(text)]), tmp_path / "own.ipynb")
+    page = write_handout(tmp_path / "own.ipynb", tmp_path / "handout.html").read_text("utf-8")
+    assert "a method is drawn." in page

@@ -25,7 +25,7 @@ from workbench.config import (
     RankEncoderConfig,
     SimCSEConfig,
 )
-from workbench.data import Pairs
+from workbench.data import Pairs, load_pairs
 from workbench.data._sets import take_rows
 from workbench.errors import DataError, RunError, SettingError
 from workbench.evaluation import (
@@ -39,6 +39,7 @@ from workbench.metrics import average_ranks, hierarchical_interval, hierarchical
 from workbench.systems import SystemScores, compare_scores, join_systems
 from workbench.systems._verdicts import p_text
 from workbench.views import system_sources
+from workbench.views.encoders import CachedEncoder
 
 ON_DEV = {"suites": ["world-dev"], "device": "cpu", "precision": "fp32"}
 
@@ -287,10 +288,33 @@ def test_reports_without_seeds_are_paired_by_their_place(pairs: Pairs):
     assert found.notes == [f"{partly}each if they share none"]
     whole = compare_scores(SystemScores({"a": reports[:2], "b": reports[3:]}), samples=50)
     assert whole.notes == []
+    # Those of runs whose encoders were evaluated on other pairs have the seeds of the runs.
+    seeded = [
+        replace(report, config=SimCSEConfig.from_parameters("demo", seed))
+        for report, seed in zip(reports, (0, 1, 1, 2, 3), strict=True)
+    ]
+    found = compare_scores(SystemScores({"a": seeded[:2], "b": seeded[2:]}), samples=50)
+    assert found.table["paired_seeds"][1] == 1
+    assert found.table["difference"][1] == pytest.approx(values[2] - values[1])
+    found = compare_scores(SystemScores({"a": seeded[:1], "b": seeded[2:]}), samples=50)
+    assert found.table["paired_seeds"][1] == 1, "one run is no encoder without seeds"
     parts = replace(pairs, subset=["x", "y"] * (len(pairs) // 2))
     by_part = report_pairs({"mine": (parts, scores[0])}, how="mean")
     found = compare_scores(SystemScores({"a": [reports[0]], "b": [by_part]}), samples=50)
     assert found.notes == ["mine: a run has the mean over its parts; here it is of all pairs"]
+
+
+def test_a_suite_without_the_baseline_is_said_to_have_no_differences(pairs: Pairs):
+    other = make_pairs(name="other")
+    reports = {}
+    for number, name in enumerate("abc"):
+        suites = [pairs] if name == "a" else [pairs, other]
+        reports[name] = [report_pairs({one.name: (one, noisy(one, 1.0, number)) for one in suites})]
+    found = compare_scores(SystemScores(reports), samples=20)
+    assert found.notes == ["other: no scores of the baseline, a; give its pairs with --on"]
+    of_other = found.table[found.table["suite"] == "other"]
+    assert len(of_other) == 2
+    assert of_other["difference"].isna().all()
 
 
 def test_the_guess_of_a_scale_is_among_the_notes(tmp_path: Path):
@@ -411,9 +435,15 @@ def test_a_run_scores_a_further_set_as_it_scored_its_own(tmp_path: Path, config:
     path = str(runs["world-dev"].path)
     found = views.compare_systems([path], ["world-test"], runs_root=tmp_path, samples=5)
     [label] = found.scores.first
-    scored = extract_table(found.scores.first[label], "scores")["predicted"].to_numpy()
+    report: Any = found.scores.first[label]
+    scored = extract_table(report, "scores")["predicted"].to_numpy()
     expected = runs["world-test"].scores()["predicted"].to_numpy()
     assert scored == pytest.approx(expected, abs=1e-5)
+    assert report.config == runs["world-dev"].config, "with its seed"
+    if getattr(config, "architecture", "") != "cross-encoder":  # whose sentences have no vectors
+        test = load_pairs("world-test")
+        cosines = CachedEncoder("", runs["world-dev"]).cosines(test.sentence1, test.sentence2)
+        assert cosines == pytest.approx(expected, abs=1e-5), "as in the views that ask and explain"
 
 
 def test_a_run_that_was_changed_is_refused_and_not_scored_as_an_encoder(tmp_path: Path):

@@ -94,6 +94,26 @@ def test_a_file_for_each_system_is_joined_by_id_whatever_the_order(tmp_path: Pat
     assert list(read_score_file(texts).pairs) == ["all"]
 
 
+def test_pairs_that_lie_among_the_scores_are_no_system_however_they_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = tmp_path / "s"
+    folder.mkdir()
+    table = scored().rename(columns={"query": "sentence1", "target": "sentence2"})
+    table[["sentence1", "sentence2", "gold"]].to_csv(folder / "gold.csv", index=False)
+    table[["sentence1", "sentence2", "minilm"]].to_csv(folder / "minilm.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    for source, on in (("s", folder), ("s", Path("s")), (folder, Path("s")), (folder, folder)):
+        scores = read_score_file([source], on=on / "gold.csv")
+        assert list(scores.reports) == ["minilm"], (source, on)
+
+
+def test_the_first_system_of_a_file_is_the_baseline_whatever_its_name(tmp_path: Path):
+    table = scored().rename(columns={"minilm": "bert", "org/mpnet": "simcse"})
+    table.to_csv(tmp_path / "mine.csv", index=False)
+    assert compare_systems(tmp_path / "mine.csv", samples=5).baseline == "bert"
+
+
 def test_files_whose_gold_is_in_words_are_joined_by_their_texts(tmp_path: Path):
     table = distinct(scored())
     words = np.where(table["gold"] > table["gold"].median(), "True", "False")

@@ -30,6 +30,10 @@ def test_text_is_at_the_left_and_neither_markup_nor_mathematics():
         "a text without spaces does not wrap"
     )
     assert 'white-space:nowrap">RankCSE &amp; &lt;u&gt;</div></th>' in wide
+    levels = pd.MultiIndex.from_tuples([("x", 1)], names=["<b>level", "n"])
+    axes = pd.DataFrame([[1.0]], levels, pd.Index(["a"], name="<i>axis"))
+    for absent in ("<b>", "<i>"):
+        assert absent not in table_html(axes)
 
 
 def test_an_index_with_a_name_is_a_column_and_of_a_long_table_the_two_ends_are_shown():

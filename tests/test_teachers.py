@@ -153,6 +153,10 @@ def test_pairs_by_a_teacher_have_its_cosines_near_and_distant():
     assert max(ranks) > 100
     again = teacher_pairs(teacher, data, queries=40, targets=5, seed=1)
     assert again.sentence2 == pairs.sentence2
+    # An empty line of a file.
+    blank = replace(data, sentences=[" ", *data.sentences])
+    again = teacher_pairs(teacher, blank, queries=40, targets=5, seed=1)
+    assert again.sentence2 == pairs.sentence2
     assert teacher_pairs(teacher, data, queries=40, targets=5, seed=2).sentence2 != pairs.sentence2
     few = replace(data, sentences=data.sentences[:5])
     with pytest.raises(DataError, match="need more than 5 different"):

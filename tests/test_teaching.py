@@ -305,6 +305,13 @@ def test_a_wrong_function_is_told_where_it_differs_and_an_error_is_a_sentence():
     assert "random input 1: AssertionError" in text
 
 
+def test_the_right_answer_may_be_a_module_of_torch():
+    verdict = teaching.check_answer(
+        lambda one, two: ((one - two) ** 2).mean(), torch.nn.MSELoss(), (5,), (5,)
+    )
+    assert verdict.startswith("Right: equal to the solution on")
+
+
 def test_a_guard_against_a_division_by_zero_is_no_mistake():
     def guarded(scores: torch.Tensor) -> torch.Tensor:
         return scores / (scores.norm() + 1e-6)

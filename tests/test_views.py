@@ -213,7 +213,7 @@ def test_a_pair_whose_sentences_are_in_no_other_is_a_line_with_its_ranks_and_no_
 def test_of_many_targets_a_listed_pair_is_in_the_table_whatever_its_rank(tmp_path: Path):
     pairs = many_pairs(1, 60)
     pairs = replace(pairs, gold=np.arange(60.0)[::-1].copy(), score_range=(0, 59))
-    view = PairExplorer({"one": pairs.gold}, pairs)
+    view = PairExplorer({"one": pd.Series(pairs.gold)}, pairs)
     view.grid.search = "target 57"
     page = view.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
     assert page.count("<tr data-row=") == 50
@@ -672,3 +672,14 @@ def test_a_map_of_neighbours_has_a_point_for_each_sentence_under_each_label():
     figure = sentence_map(vectors, [HOSTILE, *"abcdefgh"], values=range(9))
     assert [len(trace.x) for trace in figure.data] == [9, 9]
     assert "<script" not in str(figure.to_dict())
+
+
+def test_two_labels_are_compared_although_there_was_one_or_one_is_gone():
+    view = PairExplorer({"x": scored(RIGHT)}, FEW)
+    assert (view.a, view.b) == ("x", "x")
+    view.set_data({"x": scored(RIGHT), "y": scored(WRONG)})
+    assert (view.a, view.b) == ("x", "y")
+    view.set_data({"x": scored(RIGHT), "y": scored(WRONG), "z": scored(WRONG)})
+    assert (view.a, view.b) == ("x", "y"), "what was chosen stays"
+    view.set_data({"y": scored(WRONG), "z": scored(RIGHT)})
+    assert (view.a, view.b) == ("y", "z")

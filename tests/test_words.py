@@ -32,6 +32,7 @@ def test_words_of_english_are_runs_of_letters_and_the_text_stays_whole():
         ("他喜欢 tea 。", ["他", "喜", "欢", "tea"]),
         ("お茶とtea", ["お", "茶", "と", "tea"]),
         ("ชา", ["ช", "า"]),
+        ("ชา๚ お茶・tea ។", ["ช", "า", "お", "茶", "tea"]),
         ("שָׁלוֹם", ["שָׁלוֹם"]),
     ],
 )

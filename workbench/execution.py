@@ -150,10 +150,11 @@ def execute_lesson(notebook: Path) -> str:
     from workbench.views import export_html  # with widgets, which a run does without
 
     page = notebook.with_suffix(".html")
-    if page.exists():
-        return f"kept: {page}"
     # In the same folder: the page is moved in one step, and what fails is kept.
     executed = notebook.with_suffix(".executed.ipynb")
+    for path in (page, executed):
+        if path.exists():
+            return f"kept: {path}"
     with TemporaryDirectory() as folder:
         has_runs = "runs_root = " in notebook.read_text("utf-8")
         _execute_notebook(notebook, executed, {"runs_root": folder} if has_runs else {})

@@ -155,6 +155,7 @@ def room_addresses(port: int) -> list[str]:
     idle = {name for name, facts in psutil.net_if_stats().items() if not facts.isup}
     for name, addresses in psutil.net_if_addrs().items():
         if not name.startswith(_INNER) and name not in idle:
-            own = [one.address for one in addresses if one.family == socket.AF_INET]
-            found += [f"http://{address}:{port}/" for address in own]
+            found += [
+                f"http://{one.address}:{port}/" for one in addresses if one.family == socket.AF_INET
+            ]
     return found

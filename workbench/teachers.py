@@ -100,7 +100,8 @@ def teacher_pairs(
     Example:
         pairs = teacher_pairs(load_teacher("english-encoder"), load_sentences("mine.txt"))
     """
-    sentences = list(dict.fromkeys(data.sentences))
+    # A sentence of a pair is not empty, as one of a training may be.
+    sentences = list(filter(str.strip, dict.fromkeys(data.sentences)))
     if len(sentences) <= targets:
         raise DataError(
             f"{data.name}: targets of each need more than {targets} different sentences"

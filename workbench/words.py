@@ -5,7 +5,9 @@ import regex
 # Chinese, Japanese, Thai, Lao, Burmese and Khmer write no spaces: each character counts as a word.
 _SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 # Marks belong to their letter: many words of Hindi differ in nothing but their vowel signs.
-_WORD = regex.compile(rf"(?V1)[{_SPACELESS}]|[[\p{{L}}\p{{M}}\p{{N}}_]--[{_SPACELESS}]]+")
+_WORD = regex.compile(
+    rf"(?V1)[[{_SPACELESS}]--\p{{P}}]|[[\p{{L}}\p{{M}}\p{{N}}_]--[{_SPACELESS}]]+"
+)
 _WITH_SPACE = regex.compile(rf"(?:[{_SPACELESS}]|[^\s{_SPACELESS}]+)\s*")
 
 

@@ -72,8 +72,8 @@ def show(name: RunName, runs: Runs = "runs") -> None:
     dependents = workbench.runs.needed_by(runs)
     facts["needed by"] = ", ".join(map(str, dependents.get(run.path.resolve(), [])))
     for fact, value in facts.items():
-        is_short = isinstance(value, str | int | float)  # no list or dictionary
-        if is_short and value != "":
+        # No list or dictionary.
+        if isinstance(value, str | int | float) and value != "":
             echo(f"{fact:<13} {value}")
     print_scores(run)
 
@@ -91,8 +91,9 @@ def print_power(
     A difference is one of Spearman (or accuracy) x 100. It is computed from finished runs: two
     seeds or more of two settings, or of one, which is compared with its start.
     """
-    finished = workbench.views.finished_runs(runs, suite)
-    compared = workbench.views.compare_runs(finished, suite, baseline)
+    compared = workbench.views.compare_runs(
+        workbench.views.finished_runs(runs, suite), suite, baseline
+    )
     rows = compared.table.dropna(subset="difference")
     if rows.empty:
         raise RunError(

@@ -45,7 +45,11 @@ def start(  # noqa: PLR0917
     seeds: Annotated[str, Option(help="Such as 0-4 or 0,2; by default 0.")] = "",
     profile: Annotated[str, Option(help="Profile of every method; by default demo.")] = "",
     jobs: Annotated[
-        int, Option(min=0, help="Cells at a time; by default one per GPU or 1; on Slurm all.")
+        int,
+        Option(
+            min=0,
+            help="Cells at a time, at most one per GPU; by default so many, or 1; on Slurm all.",
+        ),
     ] = 0,
     columns: Columns = "",
     runs: Runs = "runs",
@@ -68,8 +72,7 @@ def start(  # noqa: PLR0917
     Exit code 0 if every cell is finished or submitted.
     """
     # Without a value in sbatch's own words: --sbatch exclusive=true is its --exclusive.
-    given = overrides_of(sbatch or [])
-    options = {name: value == "true" or value for name, value in given.items()}
+    options = {name: value == "true" or value for name, value in overrides_of(sbatch or []).items()}
     resources = workbench.sweeps.Slurm(partition, gpus, cpus, memory, minutes, options)
     if not slurm and resources != workbench.sweeps.Slurm():
         raise SettingError(

@@ -389,8 +389,9 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
     if checkpoint.lower_case and "Lowercase" not in repr(tokenizer.backend_tokenizer.normalizer):
         # Before all other steps, as SentenceTransformer does; a saved encoder may have the step.
         backend = tokenizer.backend_tokenizer
-        steps = [Lowercase(), backend.normalizer]
-        backend.normalizer = Sequence([step for step in steps if step is not None])
+        backend.normalizer = Sequence(
+            [step for step in (Lowercase(), backend.normalizer) if step is not None]
+        )
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     return tokenizer
 

@@ -126,5 +126,4 @@ def push_run(run: Run, repo_id: str, **options: Any) -> Pushed:
         options["metrics"] = metrics
     options["model_name"] = f"{run.config.method}-{path.name}"
     # It compares the files with the checksum that the run stored, and with one another.
-    folder = find_checkpoint(str(path)).root
-    return push_folder(folder, repo_id, **options)
+    return push_folder(find_checkpoint(str(path)).root, repo_id, **options)

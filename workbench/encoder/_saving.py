@@ -252,8 +252,7 @@ def write_card(
 def _hub_ids(names: Any) -> Any:
     """Return the hub ids of one name or several; None for local files and bundled encoders."""
     if not isinstance(names, str):
-        ids = filter(None, map(_hub_ids, names))
-        return list(dict.fromkeys(ids)) or None
+        return list(dict.fromkeys(filter(None, map(_hub_ids, names)))) or None
     if names in CATALOGUE:
         return CATALOGUE[names].hub.get("path")
     is_local = names in BUNDLED_MODELS or Path(names).exists()

@@ -28,11 +28,13 @@ class Report:
             "sts-average" and "transfer-average" of all seven.
         scores: suite, subset, pair_id, gold, predicted (classes by number).
         rankings: As `ranking_table` returns them.
+        config: The settings of a run whose encoder was evaluated; they have its seed.
     """
 
     metrics: Facts
     scores: DataFrame = field(repr=False)
     rankings: DataFrame = field(repr=False)
+    config: Any = field(default=None, repr=False)
 
     def table(self) -> DataFrame:
         """Return the metrics x 100 with a row for each suite, without empty columns.
@@ -72,8 +74,7 @@ def report_pairs(scored: Mapping[str, tuple[Pairs, Any]], *, how: str = "all") -
         metrics[suite], ranked = score_pairs(suite, pairs, values, how)
         rankings.append(ranked)
         # One text for all rows, or one for each.
-        subset = pairs.subset or ""
-        scores.append(scores_table(suite, subset, pairs.pair_id, pairs.gold, values))
+        scores.append(scores_table(suite, pairs.subset or "", pairs.pair_id, pairs.gold, values))
     return Report(metrics, pd.concat(scores, ignore_index=True), join_rankings(rankings))
 
 

@@ -276,7 +276,7 @@ def hierarchical_p(observed: Any, resampled: Any) -> float:
 
     mean, std, n = seed_spread(observed)
     pairs_std = float(effects_of_pairs(resampled).std()) if len(resampled) else 0.0
-    if n < 2 or isnan(pairs_std) or isnan(mean):
+    if isnan(std + pairs_std):  # std is nan for one seed
         return nan
     seed_error = std / sqrt(n)
 

@@ -62,7 +62,8 @@ def list_runs(
         sort: A column, a suite or a setting; with - in front: descending.
         columns: Of the same names, and SUITE:start, SUITE:kcc and SUITE:ndcg, x 100; by default
             those of a run, its changed settings as text, and all suites. "start" is the score
-            before training on an average of sets, or on the first suite of the run.
+            before training on an average of sets, or on the first suite of the run (RankEncoder's
+            setting of this name is no column).
 
     Raises:
         SettingError: No run has a column, suite or setting of this name, or a filter is malformed.
@@ -149,7 +150,8 @@ def _comparable(column: Any, *, as_text: bool = False) -> Any:
 
     texts = column.map(text_of, "ignore")
     numbers: Any = pd.to_numeric(texts, errors="coerce")
-    if as_text or numbers.isna().all():
+    # Digits around an e are no number there, and two digests may be one as numbers.
+    if as_text or column.name == "digest" or numbers.isna().all():
         return texts.astype("string").str.lower()
     return numbers
 
@@ -291,11 +293,11 @@ def find_run(name: str, root: AnyPath = "runs") -> Run:
         return Run(name)
     # "-s1" is also the beginning of "-s10".
     fits = str.__eq__ if re.search(r"-s\d+$", name) else str.startswith
-    near = []
-    for path in run_folders(root) if name else []:
-        with_method = f"{path.parent.name}/{path.name}"
-        if fits(path.name, name) or fits(with_method, name):
-            near.append(path)
+    near = [
+        path
+        for path in (run_folders(root) if name else [])
+        if fits(path.name, name) or fits(f"{path.parent.name}/{path.name}", name)
+    ]
     if len(near) != 1:
         raise RunError(
             f"{len(near)} runs under {root} begin with {name!r}; list them with "

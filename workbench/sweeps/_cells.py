@@ -125,8 +125,7 @@ def read_sweep_file(path: Path) -> Facts:
     Raises SettingError.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        content = _READERS[path.suffix](text)
+        content = _READERS[path.suffix](path.read_text(encoding="utf-8-sig"))
         return _SweepFile.model_validate(content).model_dump(exclude_unset=True)
     except Exception as problem:  # whatever is wrong with the file
         names = ", ".join(_SweepFile.model_fields)
@@ -194,8 +193,8 @@ def plan_cells(
             if excluding:
                 continue
             own = ", ".join(f"{name}={chosen[name]}" for name in varying)
-            title = f"{method} {own}".rstrip()
-            add_cell(CONFIGS[method].from_parameters(profile, seed, chosen), title)
+            config = CONFIGS[method].from_parameters(profile, seed, chosen)
+            add_cell(config, f"{method} {own}".rstrip())
     if unused:
         raise SettingError(
             f"without: {unused[0]} excludes no cell; write names and values as in the grid"
@@ -251,8 +250,19 @@ class Sweep:
 
     def command(self, cell: Cell) -> list[str]:
         """Return the command line that runs a cell."""
-        command = [sys.executable, "-m", "workbench", "run", cell.method, "--runs", str(self.root)]
-        command += ["--profile", cell.profile, "--seed", str(cell.seed)]
+        command = [
+            sys.executable,
+            "-m",
+            "workbench",
+            "run",
+            cell.method,
+            "--runs",
+            str(self.root),
+            "--profile",
+            cell.profile,
+            "--seed",
+            str(cell.seed),
+        ]
         if not self.notebook:
             command.append("--no-notebook")
         settings = [f"{name}={setting_text(value)}" for name, value in cell.overrides.items()]

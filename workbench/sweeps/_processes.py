@@ -137,9 +137,9 @@ def run_here(sweep: Sweep, *, jobs: int) -> None:
             while process.poll() is None and not stopped.wait(0.1):
                 continue
             if stopped.is_set():
-                process.send_signal(signal.SIGINT)  # it keeps its last state
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(_UNTIL_ENDED)
+                    # It ends when its stdin is closed, and keeps its last state.
+                    process.communicate(timeout=_UNTIL_ENDED)
                 process.kill()
         environments.append(environment)
         row = sweep.read(cell)

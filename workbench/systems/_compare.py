@@ -126,6 +126,8 @@ def compare_scores(
         if len(having) == 1 < len(systems):
             [only] = having
             notes.append(f"{suite}: only {only} has scores; give its pairs with --on for others")
+        elif base not in having:
+            notes.append(f"{suite}: no scores of the baseline, {base}; give its pairs with --on")
         is_scored = [column[:2] in scored_by for column in pairs.columns]
         items, left_out = _common_items(
             suite, having, list(scored_by.values()), pairs.loc[:, is_scored]
@@ -305,10 +307,7 @@ def pair_seeds(first: list[Any], second: list[Any]) -> tuple[Any, Any]:
 
 def _seeds_of(reports: list[Any]) -> list[int]:
     """Return the seed of each report, of those without one its place; [] for a single encoder."""
-    configs = [
-        getattr(report, "config", None) or BaselineConfig(seed=place)
-        for place, report in enumerate(reports)
-    ]
+    configs = [report.config or BaselineConfig(seed=place) for place, report in enumerate(reports)]
     # An evaluated encoder is a run with a seed that means nothing.
     if len(configs) == 1 and configs[0].method == BaselineConfig.method:
         return []

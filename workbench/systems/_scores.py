@@ -39,13 +39,14 @@ class SystemScores:
     @property
     def suites(self) -> list[str]:
         """The suites that a system was scored on."""
-        suites = (
-            suite
-            for reports in self.reports.values()
-            for report in reports
-            for suite in metrics_of(report)
+        return list(
+            dict.fromkeys(
+                suite
+                for reports in self.reports.values()
+                for report in reports
+                for suite in metrics_of(report)
+            )
         )
-        return list(dict.fromkeys(suites))
 
     @property
     def first(self) -> Facts:

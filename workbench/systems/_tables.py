@@ -56,8 +56,7 @@ def score_files(source: AnyPath) -> list[Path]:
         return [path]
     if any(path.glob("[!.]*/")) or any(path.glob("[!.]*.json")):
         return []
-    files = sorted(path.glob("[!.]*"))
-    return [file for file in files if file.name.lower().endswith(_ENDINGS)]
+    return [file for file in sorted(path.glob("[!.]*")) if file.name.lower().endswith(_ENDINGS)]
 
 
 def read_score_file(
@@ -83,15 +82,15 @@ def read_score_file(
     """
     if isinstance(on, AnyPath):
         on = user_path(on)
+    gold_files = [on.resolve()] if isinstance(on, Path) else []
     files = []
     paths = as_list(paths)
     for path in paths:
         own = score_files(path) or [user_path(path).absolute()]
         # In a folder, the pairs may lie beside the scores.
-        files += [file for file in own if len(own) == 1 or file != on]
+        files += [file for file in own if len(own) == 1 or file.resolve() not in gold_files]
     # A file need not have a column that another one has.
     chosen = columns or {}
-    gold_files = [on] if isinstance(on, Path) else []
     require_in_one([*files, *gold_files], chosen)
     tables = []
     for path in files:

@@ -140,14 +140,16 @@ class SystemComparison:
         """Return baseline, level, numbers, verdicts and notes as JSON."""
         # pandas writes what is missing as null; Python would write NaN, which is no JSON.
         rows: Any = self.table.to_json(orient="records", double_precision=15)
-        content = {
-            "baseline": self.baseline,
-            "alpha": ALPHA,
-            "rows": json.loads(rows),
-            "verdicts": self.verdicts(),
-            "notes": self.notes,
-        }
-        return json.dumps(content, indent=1)
+        return json.dumps(
+            {
+                "baseline": self.baseline,
+                "alpha": ALPHA,
+                "rows": json.loads(rows),
+                "verdicts": self.verdicts(),
+                "notes": self.notes,
+            },
+            indent=1,
+        )
 
 
 def p_text(p: float) -> str:
@@ -165,8 +167,7 @@ def _title(measure: str) -> str:
 
 def _scores(rows: Any) -> Any:
     """Return the scores x 100, of several seeds with their standard deviation."""
-    has_seeds = rows["std"].notna()
-    spread = np.where(has_seeds, " ± " + _points(rows["std"], ".2f"), "")
+    spread = np.where(rows["std"].notna(), " ± " + _points(rows["std"], ".2f"), "")
     return _points(rows["value"], ".2f") + spread
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,6 @@ _ADVICE = {
 }
 # Of a table without rows.
 _COLUMNS = "suite system measure seeds difference adjusted"
-
-
-@dataclass(frozen=True)
-class _StartReport(Report):
-    """The report of a run before its training, with the settings, which have its seed."""
-
-    config: Any
 
 
 def compare_runs(
@@ -135,7 +127,7 @@ def compare_with_start(run: Run) -> str:
     return f"{verdict} {advice}".strip()
 
 
-def _starts(runs: DataFrame) -> list[_StartReport]:
+def _starts(runs: DataFrame) -> list[Report]:
     """Return the encoder before training of each seed."""
     stored = runs.loc[[Run(path).has(BEFORE) for path in runs["path"]]]
     # Another device changes the last digits of a score.
@@ -145,11 +137,11 @@ def _starts(runs: DataFrame) -> list[_StartReport]:
             "runs of one seed began with different encoders, so there is no one 'before'; choose "
             "the runs of one label, or a label as the baseline"
         )
-    reports = [read_or_warn(path, _read_start) for path in starts["path"]]
-    return [report for report in reports if report]
+    reports = (read_or_warn(path, _read_start) for path in starts["path"])
+    return list(filter(None, reports))
 
 
-def _read_start(run: Run) -> _StartReport:
+def _read_start(run: Run) -> Report:
     # What runs were scored on has pairs, so that their rankings need not be read.
     rankings = DataFrame(columns=RANKING_COLUMNS)
-    return _StartReport(run.metrics(BEFORE), run.scores(BEFORE), rankings, run.config)
+    return Report(run.metrics(BEFORE), run.scores(BEFORE), rankings, run.config)

@@ -5,7 +5,7 @@ const CHINESE = /[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u{20000}-\u{2a6df}\u{2
 
 // The words of workbench/words.py.
 const SPACELESS = "[\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u9fff]";
-const WORD = new RegExp(`${SPACELESS}|(?:(?!${SPACELESS})[\\p{L}\\p{M}\\p{N}_])+`, "gu");
+const WORD = new RegExp(`(?!\\p{P})${SPACELESS}|(?:(?!${SPACELESS})[\\p{L}\\p{M}\\p{N}_])+`, "gu");
 
 class BertEncoder {
   constructor(given) {

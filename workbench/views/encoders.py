@@ -97,7 +97,7 @@ class CachedEncoder:
         # A run is read as trained, a start as it was loaded before training.
         encoder = self.source
         if isinstance(encoder, Run):
-            encoder = encoder.path / "encoder"
+            encoder = model_of(encoder)
         elif isinstance(encoder, StartingEncoder):
             encoder = encoder.load()
         if not isinstance(encoder, AnyPath):
@@ -192,6 +192,18 @@ class StartingEncoder:
                 "it; restore it, or evaluate it again"
             )
         return model
+
+
+def model_of(run: Run) -> Any:
+    """Return what scores new data as it scored those of its run."""
+    config = run.config
+    if isinstance(config, BaselineConfig):
+        return StartingEncoder(run.path).load()
+    # A mixture with ranks, or a cross-encoder, is more than its encoder.
+    is_whole = getattr(config, "architecture", "") == "cross-encoder"
+    if getattr(config, "inference_weight", 0) or is_whole:
+        return StartingEncoder(run.path).load(trained=True)
+    return run.path / "encoder"
 
 
 def scores_of(source: Any, pairs: Pairs, name: str | None, columns: Any) -> Any:

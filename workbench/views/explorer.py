@@ -92,17 +92,19 @@ class Explorer(View):
         marked = {self.ids[row] for row in self.grid.ticked}
         self._load(data)
         self._vectors = wrap_encoders(encoders) if encoders else []
+        names = shortened(self.labels, 40)
+        # Drawn once, at the end, and not whenever a choice or the chosen row changes.
+        self._is_filling = True
+        offer(self.controls["a"], names, self.labels[0])
+        offer(self.controls["b"], names, self.labels[-1])
         orders = ORDERS
         default = self.first_order
         if len(self.labels) == 1:  # the others need two labels
             default = "worst"
             orders = {name: ORDERS[name] for name in ("data", default)}
-        names = shortened(self.labels, 40)
-        # Drawn once, at the end, and not whenever a choice or the chosen row changes.
-        self._is_filling = True
+        elif self.a == self.b:  # one of the two is gone, or there was one label
+            self.a, *_, self.b = self.labels
         offer(self.controls["order"], orders, default)
-        offer(self.controls["a"], names, self.labels[0])
-        offer(self.controls["b"], names, self.labels[-1])
         # One message to the browser: the table, its order and the chosen row.
         with self.grid.hold_sync():
             self.grid.ticked = [row for row, name in enumerate(self.ids) if name in marked]

@@ -222,7 +222,7 @@ def sentence_map(
 
     Args:
         vectors: label -> [n, d].
-        sentences: The n sentences.
+        sentences: The n sentences, two or more.
         values: [n] numbers that colour the points, such as gold; a Series has their name. By
             default the place along the first component of the first label.
     """

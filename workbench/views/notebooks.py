@@ -90,12 +90,13 @@ def table_html(table: DataFrame) -> str:
     has_name = table.index.name is not None and table.columns.nlevels == 1
     if has_name:
         # In the corner: pandas gives the name of an index a row of its own.
-        table = table.rename_axis(index=None, columns=_escaped(table.index.name))
+        table = table.rename_axis(index=None, columns=table.index.name)
     table = table.mask(table.isna())  # None would be a word
     formatters: Any = [None if is_numeric_dtype(kind) else _text_cell for kind in table.dtypes]
     # Cells are escaped by `_text_cell`, which pandas would escape again.
     with pd.option_context("display.max_colwidth", None):
-        html = table.rename(index=_escaped, columns=_escaped).to_html(
+        names = table.rename_axis(index=_escaped, columns=_escaped)
+        html = names.rename(index=_escaped, columns=_escaped).to_html(
             bold_rows=not has_name,
             formatters=formatters,
             max_rows=_ROWS,
@@ -169,7 +170,7 @@ class Mechanism(TypedView):
         self._figure = figure
         # Only for its widgets: it would draw into an output, which a page does not keep.
         made = ipywidgets.interactive(draw, **controls).kwargs_widgets
-        super().__init__({control.description: control for control in made}, is_row=True)
+        super().__init__({control._kwarg: control for control in made}, is_row=True)
         for control in made:
             # The name is that of the argument; the reader sees words.
             control.description = control.description.replace("_", " ")
@@ -320,7 +321,7 @@ def _lesson_html(notebook: Path, *, for_teachers: bool = False) -> str:
     for cell in content.cells:
         if cell.cell_type == "markdown":
             cell.source = without_links(cell.source)
-        if name := re.search(r'views\.drawing\("(\w+)"\)', cell.source):
+        elif name := re.search(r'views\.drawing\("(\w+)"\)', cell.source):
             # In the place of code that may not have run, and that is hidden in the notebook.
             cell.cell_type = "markdown"
             cell.metadata.clear()

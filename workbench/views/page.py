@@ -48,8 +48,8 @@ def most_changed(
 ) -> HTML:
     """Show the query that two labels, by default the first and the last, rank most differently.
 
-    A label without the suite is left out. If there is no query, a sentence is shown. Arguments and
-    errors as of `ranking_html`.
+    A label without the suite is left out, so that `between` must have it. If there is no query, a
+    sentence is shown. Arguments and errors as of `ranking_html`.
 
     Example:
         most_changed({"before": before, "SimCSE": run})

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy import ndarray
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
@@ -237,7 +237,7 @@ def pair_table(scores: Sources, pairs: Pairs) -> DataFrame:
 
 def scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> ndarray:
     """Return [n] scores of one label in the order of the pairs; nan for a pair without a score."""
-    if isinstance(source, list | ndarray):
+    if isinstance(source, list | ndarray | Series):
         values = np.asarray(source, dtype=np.float64)
         if values.shape != (len(pairs),) or not np.isfinite(values).all():
             raise ValueError(

@@ -248,12 +248,11 @@ def _measure_runs(value: Any, runs: Runs) -> list[float]:
     # The digest of a paper's hundred settings takes longer than a look.
     if not runs:
         return []
-    numbers = []
-    for run in runs.get(settings_key(parse_command(value.command)), ()):
-        number: Any = read_or_warn(run.path, lambda run: _measure_run(run, value))
-        if pd.notna(number):
-            numbers.append(number)
-    return numbers
+    of_seeds = runs.get(settings_key(parse_command(value.command)), ())
+    numbers: Any = [
+        read_or_warn(run.path, lambda run: _measure_run(run, value)) for run in of_seeds
+    ]
+    return [number for number in numbers if pd.notna(number)]
 
 
 def _measure_run(run: Run, value: Any) -> float | None:

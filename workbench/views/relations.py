@@ -252,14 +252,15 @@ class Phenomena(View):
         for label in self.bases:
             own: Any = self.table[self.table["label"] == label]
             relations = own.groupby("verdict")["relation"].agg(list)
-            line = fill_template(
-                "views/relations.txt",
-                label=label,
-                gains=relations.get(1),
-                losses=relations.get(-1),
-                has_interval=own["low"].notna().any(),
+            lines.append(
+                fill_template(
+                    "views/relations.txt",
+                    label=label,
+                    gains=relations.get(1),
+                    losses=relations.get(-1),
+                    has_interval=own["low"].notna().any(),
+                )
             )
-            lines.append(line)
         return lines
 
     def press(self, value: str) -> None:

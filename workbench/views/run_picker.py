@@ -178,11 +178,8 @@ class RunPicker(View):
 
         A run that cannot encode a sentence alone, such as tf-idf or a cross-encoder, is left out.
         """
-        encoders = {}
-        for label, path, stage in self._sources():
-            if encoder := _encoder(path, stage):
-                encoders[label] = encoder
-        return encoders
+        encoders = {label: _encoder(path, stage) for label, path, stage in self._sources()}
+        return {label: encoder for label, encoder in encoders.items() if encoder}
 
     @property
     def pairs(self) -> Pairs:
@@ -231,12 +228,9 @@ class RunPicker(View):
         return self._read(path, stage, kind, set_name(self.suite))
 
     def _tables(self, kind: str) -> Tables:
-        tables = {}
-        for source in self._sources():
-            table = self._table(kind, source)
-            if len(table):
-                tables[source[0]] = table.copy()  # of a cached one
-        return tables
+        # Copies of cached ones.
+        tables = {source[0]: self._table(kind, source).copy() for source in self._sources()}
+        return {label: table for label, table in tables.items() if len(table)}
 
     def connect(self, *explorers: Any) -> None:
         """Let a `RankingExplorer` and a `PairExplorer` show the ticked runs, from here on.
@@ -290,7 +284,7 @@ def _rows_of_suite(path: str, stage: str, kind: str, suite: str) -> DataFrame:
     return table[table["suite"] == suite].reset_index(drop=True)
 
 
-def _encoder(path: str, stage: str) -> Path | StartingEncoder | None:
+def _encoder(path: str, stage: str) -> Run | StartingEncoder | None:
     """Return the encoder of a run, or of its start if `stage` is given.
 
     It is None if it cannot encode a sentence alone.
@@ -302,4 +296,4 @@ def _encoder(path: str, stage: str) -> Path | StartingEncoder | None:
     folder = Path(path) / "encoder"
     if not folder.is_dir() or getattr(config, "architecture", "") == "cross-encoder":
         return None
-    return StartingEncoder(Path(path)) if stage else folder
+    return StartingEncoder(Path(path)) if stage else Run(path)

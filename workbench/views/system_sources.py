@@ -3,6 +3,7 @@
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from workbench.systems import (
 )
 from workbench.views import run_tables
 from workbench.views._style import render, svg_image
-from workbench.views.encoders import Encoders, StartingEncoder, label_encoders, scores_of
+from workbench.views.encoders import Encoders, label_encoders, model_of, scores_of
 from workbench.views.export import write_page
 from workbench.views.pair_explorer import scores_in_order
 
@@ -65,7 +66,7 @@ def compare_systems(
     on = as_list(on)
     scores = read_systems(sources, on, runs_root=runs_root, columns=columns)
     # A folder of runs has no first system that anybody chose.
-    if not baseline and len(label_encoders(sources)) == 1:
+    if not (baseline or scores.pairs) and len(label_encoders(sources)) == 1:
         baseline = run_tables.default_baseline(list(scores.reports))
     reports = chain.from_iterable(scores.reports.values())
     facts = [report.facts() for report in reports if isinstance(report, Run)]
@@ -149,11 +150,9 @@ def read_systems(
 
 
 def _require_named_apart(names: Iterable[str]) -> None:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise DataError(
-            f"two sets are called {repeated[0]}; rename one of the files, or leave it out"
-        )
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise DataError(f"two sets are called {name}; rename one of the files, or leave it out")
 
 
 def score_encoders(
@@ -275,11 +274,8 @@ def _runs_of(name: str, root: AnyPath, suites: set[str]) -> dict[str, list[Run]]
         is_encoder = row["method"] == BaselineConfig.method and suites - row["metrics"].keys()
         if folder.is_dir() or (label == name and not is_encoder):
             groups[label].append(row)
-    runs = {}
-    for label in sorted(groups):
-        if own := runs_by_seed(label, groups[label]):
-            runs[label] = own
-    return runs
+    runs = {label: runs_by_seed(label, groups[label]) for label in sorted(groups)}
+    return {label: own for label, own in runs.items() if own}
 
 
 def runs_by_seed(label: str, rows: list[Any]) -> list[Run]:
@@ -309,19 +305,10 @@ def _reports(runs: list[Run], on: Sequence[str], columns: Any) -> list[Any]:
     if all(_has_scored(run, name, columns) for run in runs for name in on):
         return runs
     data = _datasets(on, (), columns)
-    return [_score(str(run.path), _model_of(run), data, columns) for run in runs]
-
-
-def _model_of(run: Run) -> Any:
-    """Return what scores new data as it scored those of its run."""
-    config = run.config
-    if isinstance(config, BaselineConfig):
-        return StartingEncoder(run.path).load()
-    # A mixture with ranks, or a cross-encoder, is more than its encoder.
-    is_whole = getattr(config, "architecture", "") == "cross-encoder"
-    if getattr(config, "inference_weight", 0) or is_whole:
-        return StartingEncoder(run.path).load(trained=True)
-    return run.path / "encoder"
+    return [
+        replace(_score(str(run.path), model_of(run), data, columns), config=run.config)
+        for run in runs
+    ]
 
 
 def _has_scored(run: Run, name: str, columns: Any) -> bool:

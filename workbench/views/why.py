@@ -101,7 +101,6 @@ def _leave_out(sentences: Strings) -> Iterator[tuple[str, str, list[str]]]:
     for side, sentence in enumerate(sentences):
         words = words_with_space(sentence)
         for place, word in enumerate(words):
-            rest = "".join(words[:place] + words[place + 1 :])
             changed = list(sentences)
-            changed[side] = rest.strip()
+            changed[side] = "".join(words[:place] + words[place + 1 :]).strip()
             yield word.strip(), _SIDES[side], changed
