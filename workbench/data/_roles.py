@@ -229,7 +229,7 @@ def _read_scores(
         raise DataError(
             f"{table.where}: {column} holds classes as numbers, and most published files count "
             "from 0 = entailment; write the words (or triplets: docs/own-data.md); if larger is "
-            f"closer rename it to score, or --columns score={column}"
+            f"closer, --columns score={column} says so"
         )
     # A cell without a number is refused later, with its line.
     if scale is not None or any(map(math.isnan, numbers)):
