@@ -125,6 +125,10 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
         "",
     ),
     "excel.csv": ("sep=;\nsentence1;sentence2;score\na;b;1\nc;d;0\n", AB, (0.0, 1.0), ""),
+    "excel tabs.csv": (
+        'sep=\t\n"sentence1"\t"sentence2"\t"score"\n"a"\t"b, c"\t1\n"d"\t"e"\t0\n',
+        *([("a", "b, c", 1.0), ("d", "e", 0.0)], (0.0, 1.0), ""),
+    ),
     "UPPER.CSV": (f"{HEADER}a,b,1\nc,d,0\n", AB, (0.0, 1.0), ""),
     "commas in the header.csv": (
         "sentence1;sentence2;score (0, 1, 2, 3)\na, x;b;1\nc;d, y;0\n",
@@ -340,6 +344,10 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         "no row has both a text in pos and one in neg",
     ),
     "excel alone.csv": ("sep=;\n", "has a header .* but no rows"),
+    "no delimiter.csv": (
+        "sep=\\\nsentence1\\sentence2\na\\b\n",
+        r"the columns are sep=\\ \(recognised: none",
+    ),
     "two golds.csv": (
         "sentence1,sentence2,rating,grade\na,b,1,2\n",
         "score could be 'rating' or 'grade'",
@@ -842,6 +850,15 @@ def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Pa
     )
     with pytest.raises(DataError, match="exists already"):
         write_split(parts, tmp_path)
+    # The header of each part has a range in which its scores are, whatever their digits.
+    low, high = -11.625153541564941, 7.467155933380127
+    logits = Pairs.from_lists(
+        list("abcdef"), list("uvwxyz"), [low, high, 0, 1, 2, 3], name="logits", scale=(low, high)
+    )
+    written = write_split(split(logits, dev=0.2, test=0.2), tmp_path / "logits")
+    assert sorted(gold for path in written for gold in load_pairs(path).gold) == [
+        *(low, 0, 1, 2, 3, high)
+    ]
     kept = {"sentence": list("abcdef"), "label": list("uvwxyz"), "a_raw": list("123456")}
     written = write_split(split(Sentences.from_frame(kept)), tmp_path / "labelled")
     back = pd.concat([pd.read_csv(path, sep="\t", dtype=str) for path in written]).sort_values(

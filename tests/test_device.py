@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
@@ -301,6 +302,29 @@ def test_a_card_without_kernels_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch, "ones", no_kernel)
     with pytest.raises(EncoderError, match=r"'cpu' cannot be used \(.*no kernel image"):
         choose_hardware("cpu", "fp32")
+
+
+class Copies(TorchFunctionMode):
+    """Note whether copies to a device wait; make none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wait: list[bool] = []
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function is Tensor.to:
+            self.wait.append(not kwargs["non_blocking"])
+            return args[0]
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("device", "waits"), [("mps", True), ("meta", False), ("xpu", False)])
+def test_a_copy_to_mps_waits_because_its_source_may_be_released(device: str, *, waits: bool):
+    with Copies() as copies:
+        to_device({"ids": torch.ones(2), "rows": [1]}, torch.device(device))
+    assert copies.wait == [waits]
 
 
 def test_a_device_that_is_missing_is_refused():

@@ -70,6 +70,9 @@ def test_every_pair_is_in_its_band_of_gold():
     figure = views.cosine_by_gold({"wide": wide, "narrow": narrow}, "s")
     bands = ["0 to 1", "0 to 1", "1 to 2", "2 to 3", "4 to 5", "4 to 5"]
     assert [list(violin.x) for violin in figure.data] == [bands, ["2 to 3", "2 to 3"]]
+    years = pd.DataFrame({"suite": "s", "gold": np.arange(1000, 1005), "predicted": 0.5})
+    [violins] = views.cosine_by_gold({"m": years}, "s").data
+    assert list(violins.x) == [f"grade {year}" for year in years["gold"]]
     with pytest.raises(ValueError, match="under narrow; there are: s"):
         views.cosine_by_gold({"wide": wide, "narrow": narrow.assign(suite="t")}, "s")
 

@@ -662,6 +662,13 @@ def test_a_watched_ranking_is_shown_from_the_start_to_the_kept_step(tmp_path: Pa
     with pytest.raises(TraitError):
         view.select(step=7)
     assert "step 5, kept" in WatchedRanking(run).static()
+    # Killed between a state that was kept and the next measurement; and before the first one.
+    pd.DataFrame({"step": [0, 7], "loss": [None, 1.0]}).to_csv(
+        run.path / "history.csv", index=False
+    )
+    assert WatchedRanking(run).step == 10
+    pd.DataFrame({"step": [0]}).to_csv(run.path / "history.csv", index=False)
+    assert WatchedRanking(run).step == 0
 
 
 TARGETS = list(enumerate([("one", 1.0), ("two", 2.0), ("three", 3.0), ("four", 4.0)]))

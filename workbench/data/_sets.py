@@ -109,7 +109,8 @@ class Pairs(_Rows):
     @property
     def scale_text(self) -> str:
         """The range of gold scores, such as "0 to 5"."""
-        return "{:.15g} to {:.15g}".format(*self.score_range)
+        # All digits: the parts of a split have it in their header, and their scores lie in it.
+        return " to ".join(str(end).removesuffix(".0") for end in self.score_range)
 
 
 @dataclass(frozen=True)

@@ -240,9 +240,13 @@ def _read_lines(text: str, path: Path) -> list[str]:
 
 def _read_delimited(text: str, path: Path, ending: str) -> tuple[Texts, Sequence[int]]:
     """Return the columns of a .csv or .tsv, and the line of each row."""
-    stated = re.match(r'"?sep=(.)"?\n(?=.)', text)  # Excel's line above the header
+    stated = re.match(r'"?sep=([^\\])"?\n(?=.)', text)  # Excel's line above the header
     delimiter = stated[1] if stated else _find_delimiter(text, ending)
-    records = _parse_tabs(text, path) if delimiter == "\t" else _parse_quoted(text, path, delimiter)
+    # After that line, too, which is no row.
+    if delimiter == "\t" and not stated:
+        records = _parse_tabs(text, path)
+    else:
+        records = _parse_quoted(text, path, delimiter)
     if stated:
         del records[1]
     columns, lines = _make_columns(records, path, delimiter)

@@ -59,7 +59,7 @@ class FrozenEncoder:
             vectors = self._embed(texts, batch_size, **prompt).float().cpu()
         require_finite(vectors, self.source, "vector of sentence")
         if normalize_embeddings:
-            vectors = functional.normalize(vectors, dim=1)
+            vectors = functional.normalize(vectors, dim=-1)  # also those of no sentence
         return vectors[0] if is_one else vectors
 
 

@@ -52,10 +52,11 @@ def _is_bf16_fast(kind: str) -> bool:
 def to_device(batch: Any, device: torch.device) -> Any:
     """Return a batch with its tensors on the device; other parts stay as they are.
 
-    They are copied from pinned memory, while the device goes on computing.
+    They are copied from pinned memory, while the device goes on computing. MPS alone waits: it
+    would read memory that may be released by then (pytorch issue 189690).
     """
     if isinstance(batch, Tensor):
-        return pinned(batch, device).to(device, non_blocking=True)
+        return pinned(batch, device).to(device, non_blocking=device.type != "mps")
     if isinstance(batch, Mapping):
         return {name: to_device(part, device) for name, part in batch.items()}
     if isinstance(batch, (list, tuple)):

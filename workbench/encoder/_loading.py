@@ -236,8 +236,7 @@ def _quantised(folder: Path) -> set[str]:
         with safe_open(path, "pt") as file:
             for name in file.keys():  # noqa: SIM118 - the file is no mapping
                 # A list of token types or positions may well consist of integers.
-                is_weight = name.endswith("weight")
-                if is_weight and file.get_slice(name).get_dtype() not in _FLOATS:
+                if name.endswith("weight") and file.get_slice(name).get_dtype() not in _FLOATS:
                     quantised.add(name)
     return quantised
 

@@ -232,8 +232,7 @@ class Method(nn.Module):
         observed = {}
         for name, steps in self._observed.items():
             values = torch.stack(steps)
-            value = values.sum() if values.dtype == torch.bool else values.mean()
-            observed[name] = float(value)
+            observed[name] = float(values.sum() if values.dtype == torch.bool else values.mean())
         self._observed = {}
         return observed
 

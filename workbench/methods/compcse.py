@@ -40,6 +40,5 @@ class CompCSE(ContrastiveMethod):
         return {"tokens": self.token_batch(self.composition.tokens, texts)}
 
     def loss_terms(self, vectors: Tensor, batch: Batch) -> Terms:
-        anchor, positive = self.composition.views(vectors, self.head)
-        scores = cosine_matrix(anchor, positive)
+        scores = cosine_matrix(*self.composition.views(vectors, self.head))
         return {"info_nce": info_nce(scores, temperature=self.config.temperature)}

@@ -56,8 +56,7 @@ class Plan:
         order = _epoch_order(self.config.seed, epoch, self.examples)
         batch = order[first : first + size]
         # The first process has the first rows: together they see the batch of one process.
-        shares = batch.reshape(self.world, -1)
-        return shares[self.rank].tolist()
+        return batch.reshape(self.world, -1)[self.rank].tolist()
 
     def rate(self, step: int) -> float:
         """Return the learning rate: linearly up from 0 in the warm-up, then linearly down to 0."""
@@ -66,8 +65,7 @@ class Plan:
         warmup = math.ceil(self.config.warmup * steps)
         if step < warmup:
             return peak * step / warmup
-        left = (steps - step) / max(1, steps - warmup)
-        return peak * max(0.0, left)
+        return peak * max(0.0, (steps - step) / max(1, steps - warmup))
 
     def seed(self, step: int) -> int:
         """Return the seed of what a step draws in this process: crops, masked words, dropout."""

@@ -214,7 +214,7 @@ def choose_recorder(method: Method) -> tuple[Recorder | None, str]:
 def _copy_into(buffers: Any, batch: Any) -> None:
     """Copy the tensors of a batch into those of another one of its signature."""
     if isinstance(buffers, Tensor):
-        buffers.copy_(pinned(batch, buffers.device), non_blocking=True)
+        buffers.copy_(pinned(batch, buffers.device), non_blocking=not buffers.is_mps)
     elif isinstance(buffers, dict):
         _copy_into([*buffers.values()], [*batch.values()])
     elif isinstance(buffers, list):  # which `to_device` also makes of a tuple

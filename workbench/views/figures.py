@@ -31,7 +31,7 @@ def training_curve(histories: Tables, *, terms: bool = False) -> Figure:
 
     Args:
         histories: label -> history.csv.
-        terms: Draw each loss term instead of their sum.
+        terms: Draw the loss terms, at most four, instead of their sum.
 
     Example:
         views.training_curve({"simcse": run.history()})
@@ -184,12 +184,12 @@ def cosine_by_gold(scores: Tables, suite: str | None = None, *, score: str = "co
     gold = rows["gold"].to_numpy(float)
     # Human grades are few: bands between them would mix two or be empty.
     grades, band = np.unique(gold, return_inverse=True)
-    names = [f"grade {grade:.3g}" for grade in grades]
+    names = [f"grade {grade:.4g}" for grade in grades]
     if len(grades) > 6:
         low = np.floor(grades[0])
         high = np.ceil(grades[-1])
         edges = np.linspace(low, high, 6).round(12)  # 0.6 and not 0.6 + 1e-16
-        names = [f"{left:.3g} to {right:.3g}" for left, right in pairwise(edges)]
+        names = [f"{left:.4g} to {right:.4g}" for left, right in pairwise(edges)]
         band = np.digitize(gold, edges[1:-1])
     figure = px.violin(
         rows.assign(band=np.take(names, band)),
@@ -230,10 +230,10 @@ def sentence_map(
     from sklearn.preprocessing import normalize
 
     # Each label has a plane of its own: components of two spaces have nothing in common.
-    planes = []
-    for rows in vectors.values():
-        unit = normalize(np.asarray(rows, float))
-        planes.append(PCA(2, random_state=0).fit_transform(unit))
+    planes = [
+        PCA(2, random_state=0).fit_transform(normalize(np.asarray(rows, float)))
+        for rows in vectors.values()
+    ]
     titles = tick_names(vectors, 28)
     figure = make_subplots(cols=len(planes), subplot_titles=titles, horizontal_spacing=0.03)
     # One colour for a sentence on all maps: it can be followed from one to the next.

@@ -58,8 +58,10 @@ def settings_key(config: Config) -> str:
 @cache
 def read_papers() -> dict[str, Facts]:
     """Return the .toml of each paper: its name, and the titles of its tables."""
-    files = sorted(project_path("data").glob("published/*.toml"))
-    return {file.stem: tomllib.loads(file.read_text("utf-8")) for file in files}
+    return {
+        file.stem: tomllib.loads(file.read_text("utf-8"))
+        for file in sorted(project_path("data").glob("published/*.toml"))
+    }
 
 
 def _heading(paper: str, table: str) -> str:

@@ -260,7 +260,7 @@ def kept_checkpoint(history: DataFrame) -> Any:
     candidates = history.loc[history["step"] >= first]
     if "dev_spearman" in candidates and candidates["dev_spearman"].notna().any():
         return candidates.loc[candidates["dev_spearman"].idxmax()]
-    return candidates.iloc[-1]
+    return history.iloc[-1]
 
 
 def score_changes(run: Run, *, only_falls: bool = False) -> str:

@@ -31,7 +31,8 @@ class WatchedRanking(TypedView):
         steps = self._rows["step"].unique().tolist() or [self.kept]
         slider = ipywidgets.SelectionSlider(
             options=[(self._label(step), step) for step in steps],
-            value=self.kept,
+            # A run that was killed may have kept a step that it had not measured.
+            value=self.kept if self.kept in steps else steps[-1],
             description="step",
             layout={"width": "26em"},
         )
