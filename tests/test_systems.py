@@ -311,7 +311,7 @@ def test_a_suite_without_the_baseline_is_said_to_have_no_differences(pairs: Pair
         suites = [pairs] if name == "a" else [pairs, other]
         reports[name] = [report_pairs({one.name: (one, noisy(one, 1.0, number)) for one in suites})]
     found = compare_scores(SystemScores(reports), samples=20)
-    assert found.notes == ["other: no scores of the baseline, a; give its pairs with --on"]
+    assert found.notes == ["other: no scores of the baseline, a; give the pairs with --on"]
     of_other = found.table[found.table["suite"] == "other"]
     assert len(of_other) == 2
     assert of_other["difference"].isna().all()

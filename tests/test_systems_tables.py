@@ -106,6 +106,11 @@ def test_pairs_that_lie_among_the_scores_are_no_system_however_they_are_named(
     for source, on in (("s", folder), ("s", Path("s")), (folder, Path("s")), (folder, folder)):
         scores = read_score_file([source], on=on / "gold.csv")
         assert list(scores.reports) == ["minilm"], (source, on)
+    # Of a store that names files by their content.
+    stored = (folder / "gold.csv").rename(tmp_path / "6f1c")
+    (tmp_path / "link.csv").symlink_to(stored)
+    by_role = {"sentence1": "sentence1", "sentence2": "sentence2"}
+    assert read_score_file([folder], on=tmp_path / "link.csv", columns=by_role).pairs
 
 
 def test_the_first_system_of_a_file_is_the_baseline_whatever_its_name(tmp_path: Path):

@@ -145,7 +145,8 @@ def run_notebook(
 def execute_lesson(notebook: Path) -> str:
     """Write an executed copy of a notebook as a page next to it, and return what was done.
 
-    An existing page is kept. Its runs are removed afterwards. Raises RunError if a cell fails.
+    An existing page is kept, and so is a notebook that was executed and has no page, until it is
+    removed. Its runs are removed afterwards. Raises RunError if a cell fails.
     """
     from workbench.views import export_html  # with widgets, which a run does without
 

@@ -48,7 +48,7 @@ def start(  # noqa: PLR0917
         int,
         Option(
             min=0,
-            help="Cells at a time, at most one per GPU; by default so many, or 1; on Slurm all.",
+            help="Cells at a time, with GPUs at most as many as they take, as by default.",
         ),
     ] = 0,
     columns: Columns = "",

@@ -242,11 +242,9 @@ def _read_delimited(text: str, path: Path, ending: str) -> tuple[Texts, Sequence
     """Return the columns of a .csv or .tsv, and the line of each row."""
     stated = re.match(r'"?sep=([^\\])"?\n(?=.)', text)  # Excel's line above the header
     delimiter = stated[1] if stated else _find_delimiter(text, ending)
-    # After that line, too, which is no row.
-    if delimiter == "\t" and not stated:
-        records = _parse_tabs(text, path)
-    else:
-        records = _parse_quoted(text, path, delimiter)
+    # The header takes the place of that line, too, so that all others keep their numbers.
+    text = re.sub(r'\A"?sep=[^\\]"?\n(.+\n)', r"\1\1", text)
+    records = _parse_tabs(text, path) if delimiter == "\t" else _parse_quoted(text, path, delimiter)
     if stated:
         del records[1]
     columns, lines = _make_columns(records, path, delimiter)

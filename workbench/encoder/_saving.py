@@ -64,7 +64,7 @@ def replace_encoder(folder: AnyPath) -> Iterator[Path]:
     # Other libraries write the same names, but not the code of our card.
     is_own = card.is_file() and _OWN_CODE in card.read_text("utf-8", errors="replace")
     if others or target.is_file() or (names and not is_own):
-        reason = "its README.md has not the code of one"
+        reason = "there is no README.md with the code of one"
         if others:
             reason = f"it has other files ({', '.join(others[:3])})"
         raise EncoderError(

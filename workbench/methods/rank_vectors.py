@@ -23,9 +23,8 @@ def _require_corpus(size: int) -> None:
 def _rank_block(scores: Scores) -> Scores:
     rank = _rank_on_cpu if scores.device.type == "cpu" else _rank_on_device
     ranks = rank(scores)
-    length = torch.linalg.vector_norm(ranks, dim=1, keepdim=True, dtype=widest(scores)).to(
-        scores.dtype
-    )
+    norm = torch.linalg.vector_norm(ranks, dim=1, keepdim=True, dtype=widest(scores))
+    length = norm.to(scores.dtype)
     return ranks.div_(torch.where(length > 0, length, 1.0))
 
 

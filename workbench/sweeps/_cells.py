@@ -193,8 +193,8 @@ def plan_cells(
             if excluding:
                 continue
             own = ", ".join(f"{name}={chosen[name]}" for name in varying)
-            config = CONFIGS[method].from_parameters(profile, seed, chosen)
-            add_cell(config, f"{method} {own}".rstrip())
+            title = f"{method} {own}".rstrip()
+            add_cell(CONFIGS[method].from_parameters(profile, seed, chosen), title)
     if unused:
         raise SettingError(
             f"without: {unused[0]} excludes no cell; write names and values as in the grid"

@@ -83,7 +83,8 @@ def sweep(
             of which must hold.
         runs_root: The folder of runs.
         name: Of the sweep; by default its methods and a checksum of its contents.
-        jobs: Cells at a time; 0: one per GPU, or one without GPUs; on Slurm without a limit.
+        jobs: Cells at a time, with GPUs at most as many as these take; 0: so many, or one without
+            GPUs; on Slurm without a limit.
         dry: Only check the cells, and write them down if the sweep is new.
         slurm: Resources of each cell on a Slurm cluster, to which all are submitted; None: this
             machine.
@@ -138,7 +139,7 @@ def run_here(sweep: Sweep, *, jobs: int) -> None:
                 continue
             if stopped.is_set():
                 with suppress(subprocess.TimeoutExpired):
-                    # It ends when its stdin is closed, and keeps its last state.
+                    # It ends when its stdin is closed; what it has saved stays.
                     process.communicate(timeout=_UNTIL_ENDED)
                 process.kill()
         environments.append(environment)

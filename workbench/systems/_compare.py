@@ -127,7 +127,7 @@ def compare_scores(
             [only] = having
             notes.append(f"{suite}: only {only} has scores; give its pairs with --on for others")
         elif base not in having:
-            notes.append(f"{suite}: no scores of the baseline, {base}; give its pairs with --on")
+            notes.append(f"{suite}: no scores of the baseline, {base}; give the pairs with --on")
         is_scored = [column[:2] in scored_by for column in pairs.columns]
         items, left_out = _common_items(
             suite, having, list(scored_by.values()), pairs.loc[:, is_scored]

@@ -82,13 +82,13 @@ def read_score_file(
     """
     if isinstance(on, AnyPath):
         on = user_path(on)
-    gold_files = [on.resolve()] if isinstance(on, Path) else []
+    gold_files = [on.absolute()] if isinstance(on, Path) else []
     files = []
     paths = as_list(paths)
     for path in paths:
         own = score_files(path) or [user_path(path).absolute()]
         # In a folder, the pairs may lie beside the scores.
-        files += [file for file in own if len(own) == 1 or file.resolve() not in gold_files]
+        files += [file for file in own if len(own) == 1 or file.absolute() not in gold_files]
     # A file need not have a column that another one has.
     chosen = columns or {}
     require_in_one([*files, *gold_files], chosen)

@@ -88,7 +88,7 @@ class CachedEncoder:
     def model(self) -> Any:
         """Load the encoder in fp32: bf16 may not resolve the effect of a word.
 
-        Raises EncoderError if it cannot be read."""
+        Raises EncoderError or RunError if it cannot be read."""
         if self.source == WORDS:
             return WordOverlap()
         # It loads torch, which views of finished runs do without.
@@ -119,8 +119,9 @@ class CachedEncoder:
 
     def cosines(self, first: Strings, second: Strings) -> ndarray:
         """Return the cosine of each pair of sentences, [n]."""
-        # In sparse rows: 8,192 columns of 10,000 targets are 655 MB.
-        if isinstance(self.model, WordOverlap):
+        # Word overlap has 8,192 columns and a mixture one for each sentence of its corpus, of which
+        # 10,000 targets are gigabytes.
+        if hasattr(self.model, "score"):
             return self.model.score(first, second)
         return np.einsum("nd,nd->n", self(first), self(second))
 
@@ -200,8 +201,8 @@ def model_of(run: Run) -> Any:
     if isinstance(config, BaselineConfig):
         return StartingEncoder(run.path).load()
     # A mixture with ranks, or a cross-encoder, is more than its encoder.
-    is_whole = getattr(config, "architecture", "") == "cross-encoder"
-    if getattr(config, "inference_weight", 0) or is_whole:
+    kind = getattr(config, "architecture", "")
+    if kind == "cross-encoder" or getattr(config, "inference_weight", 0):
         return StartingEncoder(run.path).load(trained=True)
     return run.path / "encoder"
 

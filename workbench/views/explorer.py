@@ -84,7 +84,7 @@ class Explorer(View):
         raise NotImplementedError
 
     def set_data(self, data: Sources, encoders: Encoders = None) -> None:
-        """Show other data of the same kind; choices stay if they still exist.
+        """Show other data of the same kind; choices stay if they still exist, a and b if both do.
 
         Errors as in `__init__`."""
         # Before the new rows, among which their numbers are others.

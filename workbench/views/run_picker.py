@@ -178,8 +178,11 @@ class RunPicker(View):
 
         A run that cannot encode a sentence alone, such as tf-idf or a cross-encoder, is left out.
         """
-        encoders = {label: _encoder(path, stage) for label, path, stage in self._sources()}
-        return {label: encoder for label, encoder in encoders.items() if encoder}
+        return {
+            label: encoder
+            for label, path, stage in self._sources()
+            if (encoder := _encoder(path, stage))
+        }
 
     @property
     def pairs(self) -> Pairs:
@@ -228,9 +231,11 @@ class RunPicker(View):
         return self._read(path, stage, kind, set_name(self.suite))
 
     def _tables(self, kind: str) -> Tables:
-        # Copies of cached ones.
-        tables = {source[0]: self._table(kind, source).copy() for source in self._sources()}
-        return {label: table for label, table in tables.items() if len(table)}
+        return {
+            source[0]: table.copy()  # of a cached one
+            for source in self._sources()
+            if len(table := self._table(kind, source))
+        }
 
     def connect(self, *explorers: Any) -> None:
         """Let a `RankingExplorer` and a `PairExplorer` show the ticked runs, from here on.

@@ -253,7 +253,7 @@ def format_spread(values: Any, unit: float = 100, form: str = "{:.2f} ± {:.2f}"
 def kept_checkpoint(history: DataFrame) -> Any:
     """Return the row of the checkpoint that was kept: the best on dev, otherwise the last.
 
-    The start, step 0, is among them if the training could keep it.
+    The start, step 0, is among them if the training could keep it, or if there is no other yet.
     """
     # Without `keep_start` the start is never kept, however good it is on dev.
     first = 0 if history.attrs.get("keep_start") else 1
