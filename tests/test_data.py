@@ -129,6 +129,10 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
         'sep=\t\n"sentence1"\t"sentence2"\t"score"\n"a"\t"b, c"\t1\n"d"\t"e"\t0\n',
         *([("a", "b, c", 1.0), ("d", "e", 0.0)], (0.0, 1.0), ""),
     ),
+    "excel, a header of two lines.csv": (
+        'sep=;\n"sentence1\n(query)";sentence2;score\na;b;1\nc;d;0\n',
+        *(AB, (0.0, 1.0), ""),
+    ),
     "excel tabs, a quote that is text.csv": (
         'sep=\t\nsentence1\tsentence2\tscore\n"No" she said\tb\t1\nc\td\t0\n',
         *([('"No" she said', "b", 1.0), ("c", "d", 0.0)], (0.0, 1.0), ""),

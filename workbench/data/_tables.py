@@ -242,8 +242,8 @@ def _read_delimited(text: str, path: Path, ending: str) -> tuple[Texts, Sequence
     """Return the columns of a .csv or .tsv, and the line of each row."""
     stated = re.match(r'"?sep=([^\\])"?\n(?=.)', text)  # Excel's line above the header
     delimiter = stated[1] if stated else _find_delimiter(text, ending)
-    # The header takes the place of that line, too, so that all others keep their numbers.
-    text = re.sub(r'\A"?sep=[^\\]"?\n(.+\n)', r"\1\1", text)
+    if stated:  # an empty line in its place, so that all others keep their numbers
+        text = "\n" + text[stated.end() :]
     records = _parse_tabs(text, path) if delimiter == "\t" else _parse_quoted(text, path, delimiter)
     if stated:
         del records[1]
@@ -320,7 +320,7 @@ def _parse_tabs(text: str, path: Path) -> Records:
         quoted = _parse_quoted(text, path, "\t")
     except DataError:
         return plain
-    header = text.partition("\n")[0]
+    header = text.lstrip("\n").partition("\n")[0]
     content = "".join(chain.from_iterable(quoted.values()))
     is_evident = '"' in header or '""' in text
     if "\n" in content and not is_evident and "\t" not in header:

@@ -141,7 +141,8 @@ class RankMixture:
         # it.
         pairs_at_a_time = max(1, self._block_rows // 2)
         blocks = [self._pair_parts(vectors, pairs) for pairs in index.split(pairs_at_a_time, dim=1)]
-        return torch.cat(blocks, dim=1).cpu().double().numpy()
+        parts = torch.cat(blocks, dim=1)
+        return parts.cpu().double().numpy()
 
     def try_weights(
         self, pairs: Pairs, weights: Sequence[float] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)

@@ -250,19 +250,8 @@ class Sweep:
 
     def command(self, cell: Cell) -> list[str]:
         """Return the command line that runs a cell."""
-        command = [
-            sys.executable,
-            "-m",
-            "workbench",
-            "run",
-            cell.method,
-            "--runs",
-            str(self.root),
-            "--profile",
-            cell.profile,
-            "--seed",
-            str(cell.seed),
-        ]
+        command = [sys.executable, "-m", "workbench", "run", cell.method, "--runs", str(self.root)]
+        command += ["--profile", cell.profile, "--seed", str(cell.seed)]
         if not self.notebook:
             command.append("--no-notebook")
         settings = [f"{name}={setting_text(value)}" for name, value in cell.overrides.items()]
